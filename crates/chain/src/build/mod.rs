@@ -1,0 +1,1 @@
+//! Transactions, blocks and linked chains, made to order.

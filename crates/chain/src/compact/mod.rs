@@ -1,0 +1,1 @@
+//! Views to the bytes that wallets receive.

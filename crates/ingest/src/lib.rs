@@ -1,0 +1,1 @@
+//! Empty room: see the crate's description in its manifest.
