@@ -1,0 +1,6 @@
+//! Integration tests of the program and of the workspace as a whole, one binary.
+//!
+//! A new test goes into the file of its subject: `imports.rs` (who may depend on whom), `cli.rs` (what a user types and sees).
+//! Tests that need a real node live in `harness` under `e2e::`.
+
+mod imports;
