@@ -5,6 +5,8 @@
 
 use std::{fmt, str::FromStr};
 
+use sha2::{Digest, Sha256};
+
 use crate::Height;
 
 /// Text that is not 64 hexadecimal digits.
@@ -103,6 +105,11 @@ impl fmt::Display for BlockId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} ({})", self.height, self.hash)
     }
+}
+
+/// SHA-256 of the SHA-256, `[32]`.
+pub(crate) fn sha256d(bytes: &[u8]) -> [u8; 32] {
+    Sha256::digest(Sha256::digest(bytes)).into()
 }
 
 #[cfg(test)]
