@@ -1,1 +1,23 @@
-//! Empty room: see the crate's description in its manifest.
+//! Compact blocks on disk, in the form that goes over the wire. One writer, many readers; knows no node and no network.
+//!
+//! In: [`EncodedBlock`](lightship_chain::compact::EncodedBlock)s, each following the last, through the one [`Writer`]. Out: [`View`]s,
+//! immutable pictures of the chain from which any number of threads read rows, blocks and long runs of frames without copying them.
+//! Where blocks come from, and what is said to a wallet about them, is left to others.
+//!
+//! A block lies in one of three places. *Sealed* ranges are files that never change again; the *tail* is an append-only log of
+//! blocks that a reorg may still replace; the *head* is in memory, neither durable nor visible until [`Writer::commit`].
+//! The bytes are described in `docs/format.md`.
+
+mod error;
+mod reader;
+mod row;
+mod store;
+mod view;
+mod writer;
+
+pub use error::{Error, Result};
+pub use reader::Reader;
+pub use row::Row;
+pub use store::StoreId;
+pub use view::{Frames, Piece, StoredBlock, View};
+pub use writer::{RangeBuilder, Truncated, Writer};
