@@ -203,6 +203,7 @@ impl<T, E> Belt<T, E> {
     }
 
     /// Whether the workers are to go home.
+    #[cfg(test)]
     pub(crate) fn is_closed(&self) -> bool {
         self.lock().closed
     }

@@ -218,6 +218,15 @@ impl Progress {
         self.heard_ms.store(now, Ordering::Relaxed);
     }
 
+    /// Blocks added by this process.
+    pub(crate) fn blocks(&self) -> u64 {
+        self.blocks.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn activity(&self) -> Activity {
+        self.slow().activity
+    }
+
     /// Returns whether that is news.
     pub(crate) fn set_activity(&self, activity: Activity) -> bool {
         let mut slow = self.slow();

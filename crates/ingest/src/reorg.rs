@@ -15,7 +15,7 @@ use lightship_chain::{BlockHash, BlockId, Height};
 
 /// What a walk from a tip downwards found.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Walk {
+pub(crate) enum Walk {
     /// The branch reaches a block of ours.
     Joined {
         /// The highest block in common; `None` if our chain is empty and the branch reaches down to genesis.
@@ -41,7 +41,7 @@ pub enum Walk {
 /// # Errors
 ///
 /// Those of `parent`.
-pub fn walk_back<E>(
+pub(crate) fn walk_back<E>(
     tip: BlockId,
     genesis: BlockHash,
     limit: usize,
@@ -92,7 +92,7 @@ pub fn walk_back<E>(
 /// # Errors
 ///
 /// Those of `theirs`.
-pub fn common_ancestor<E>(
+pub(crate) fn common_ancestor<E>(
     top: Height,
     ours: impl Fn(Height) -> Option<BlockHash>,
     mut theirs: impl FnMut(Height) -> Result<Option<BlockHash>, E>,

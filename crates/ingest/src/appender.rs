@@ -1,0 +1,223 @@
+//! The end of the index that grows.
+//!
+//! In: compact blocks, in order. Out: a [`Writer`] that holds them, after each was found to follow the last and its notes
+//! were counted. Chooses the way to disk: whole ranges that are final go straight to their sealed files, everything else
+//! through the tail. Where blocks come from, and when the chain must shrink, is left to the caller.
+
+use std::sync::Arc;
+
+use lightship_chain::{
+    BlockHash, BlockId, Height, TreeSizes,
+    compact::{CompactBlock, EncodedBlock},
+};
+use lightship_index::{RangeBuilder, StoreId, Truncated, Writer};
+
+use crate::{
+    Progress,
+    error::{Refusal, Trouble},
+};
+
+/// The writer, and what it is in the middle of.
+pub(crate) struct Appender {
+    writer: Writer,
+    store: StoreId,
+    progress: Arc<Progress>,
+    batch_blocks: u32,
+    /// A range on its way to its sealed files; its blocks are not in the writer yet.
+    range: Option<RangeBuilder>,
+    end: Option<BlockId>,
+    sizes: TreeSizes,
+    uncommitted: Batch,
+}
+
+#[derive(Default)]
+struct Batch {
+    blocks: u32,
+    bytes: usize,
+}
+
+/// A head of more bytes than this is committed whatever its number of blocks.
+const BATCH_BYTES: usize = 16 << 20;
+
+impl Appender {
+    pub(crate) fn new(writer: Writer, progress: Arc<Progress>, batch_blocks: u32) -> Appender {
+        let store = writer.reader().view().store();
+        let end = writer.tip();
+        progress.set_indexed(end);
+        Appender {
+            store,
+            end,
+            sizes: writer.tip_sizes(),
+            range: None,
+            uncommitted: Batch::default(),
+            writer,
+            progress,
+            batch_blocks,
+        }
+    }
+
+    pub(crate) fn store(&self) -> StoreId {
+        self.store
+    }
+
+    /// The last block taken, be it durable or not.
+    pub(crate) fn end(&self) -> Option<BlockId> {
+        self.end
+    }
+
+    /// The tree sizes there.
+    pub(crate) fn sizes(&self) -> TreeSizes {
+        self.sizes
+    }
+
+    /// The height to come; `None` at the last height there is.
+    pub(crate) fn next(&self) -> Option<Height> {
+        self.end
+            .map_or(Some(Height::GENESIS), |end| end.height.next())
+    }
+
+    /// Our block at `height`, a half-written range left out.
+    pub(crate) fn hash_at(&self, height: Height) -> Option<BlockHash> {
+        self.writer.hash_at(height)
+    }
+
+    /// Whether a range is half written.
+    pub(crate) fn is_mid_range(&self) -> bool {
+        self.range.is_some()
+    }
+
+    pub(crate) fn announce(&mut self, target: Option<BlockId>) {
+        self.writer.announce(target);
+    }
+
+    /// Takes the next block. Ranges that end at or below `final_through` go straight to their sealed files.
+    ///
+    /// # Errors
+    ///
+    /// `Refused` if it does not follow, and then nothing has changed; `Fatal` if it cannot be written.
+    pub(crate) fn take(
+        &mut self,
+        block: CompactBlock,
+        final_through: Option<Height>,
+    ) -> Result<(), Trouble> {
+        let block = self.encode(block)?;
+        let (id, sizes, bytes) = (block.id, block.sizes, block.size_bytes);
+        if self.range.is_none() && self.begins_final_range(id.height, final_through) {
+            self.commit()?;
+            if let Some(below) = id.height.previous() {
+                self.writer.seal_through(below)?;
+            }
+            self.range = Some(
+                self.writer
+                    .begin_range(id.height, self.sizes, block.previous)?,
+            );
+        }
+        match &mut self.range {
+            Some(range) => {
+                range.append(&block)?;
+                if range.is_complete()
+                    && let Some(range) = self.range.take()
+                {
+                    self.writer.seal(range)?;
+                }
+            }
+            None => {
+                self.uncommitted.blocks += 1;
+                self.uncommitted.bytes += block.frame.len() + block.transparent.len();
+                self.writer.append(block)?;
+            }
+        }
+        self.end = Some(id);
+        self.sizes = sizes;
+        self.progress.added(1, bytes.into(), id);
+        if self.uncommitted.blocks >= self.batch_blocks || self.uncommitted.bytes >= BATCH_BYTES {
+            self.commit()?;
+        }
+        Ok(())
+    }
+
+    /// Makes what was taken through the tail durable and visible.
+    pub(crate) fn commit(&mut self) -> Result<(), Trouble> {
+        if self.uncommitted.blocks > 0 {
+            self.writer.commit()?;
+            self.uncommitted = Batch::default();
+        }
+        Ok(())
+    }
+
+    /// Seals what lies `depth_blocks` or more below the end.
+    pub(crate) fn seal(&mut self, depth_blocks: u32) -> Result<(), Trouble> {
+        if self.range.is_none()
+            && let Some(end) = self.end
+            && let Some(final_through) = end.height.get().checked_sub(depth_blocks)
+        {
+            self.writer.seal_through(Height::new(final_through))?;
+        }
+        Ok(())
+    }
+
+    /// Forgets a half-written range: back to what the writer holds.
+    pub(crate) fn abandon_range(&mut self) {
+        if self.range.take().is_some() {
+            self.end = self.writer.tip();
+            self.sizes = self.writer.tip_sizes();
+            self.progress.set_indexed(self.end);
+        }
+    }
+
+    /// Exchanges the blocks above `keep` for `branch`, lowest first, in one visible step.
+    pub(crate) fn replace(
+        &mut self,
+        keep: Option<Height>,
+        branch: Vec<CompactBlock>,
+    ) -> Result<Truncated, Trouble> {
+        self.abandon_range();
+        self.commit()?;
+        let dropped = self.writer.truncate_above(keep)?;
+        self.end = self.writer.tip();
+        self.sizes = self.writer.tip_sizes();
+        self.progress.set_indexed(self.end);
+        for block in branch {
+            self.take(block, None)?;
+        }
+        self.commit()?;
+        Ok(dropped)
+    }
+
+    fn begins_final_range(&self, height: Height, final_through: Option<Height>) -> bool {
+        let blocks = self.store.range_blocks.get();
+        height.get() % blocks == 0
+            && height
+                .checked_add(blocks - 1)
+                .is_some_and(|last| final_through.is_some_and(|through| last <= through))
+    }
+
+    /// The block as it is stored, if it is the one that follows.
+    fn encode(&self, block: CompactBlock) -> Result<EncodedBlock, Refusal> {
+        let height = block.id.height;
+        let expected = self.next().ok_or(Refusal::Overflow { height })?;
+        if height != expected {
+            return Err(Refusal::Order {
+                expected,
+                found: height,
+            });
+        }
+        match self.end {
+            Some(end) if block.previous != end.hash => {
+                return Err(Refusal::Link {
+                    height,
+                    expected: end.hash,
+                    found: block.previous,
+                });
+            }
+            None if block.id.hash != self.store.genesis => {
+                return Err(Refusal::Genesis {
+                    expected: self.store.genesis,
+                    found: block.id.hash,
+                });
+            }
+            _ => {}
+        }
+        block.after(self.sizes).ok_or(Refusal::Overflow { height })
+    }
+}

@@ -1,0 +1,163 @@
+//! Many blocks at once, from heights that no reorg can reach.
+//!
+//! In: a range of heights. Out: an index that ends with it. Workers fetch, parse and compact pieces of the range; this thread
+//! puts them back into order, checks every link, counts, and writes. A worker that hangs in the source when the run ends is
+//! left behind: it touches nothing but the source and the closed [`Belt`], and ends with its call.
+
+use std::{
+    ops::ControlFlow,
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::Arc,
+    thread,
+    time::{Duration, Instant},
+};
+
+use lightship_chain::{
+    Height, HeightRange, RawBlock,
+    compact::{CompactBlock, compact},
+};
+use lightship_source::BlockSource;
+
+use crate::{
+    ask::panic_message,
+    error::{Error, Refusal, Trouble},
+    order::{Belt, CloseOnDrop, Next, Piece},
+    run::Run,
+};
+
+type Blocks = Belt<CompactBlock, Trouble>;
+
+/// Blocks are handed over in chunks of at most so many, or so many bytes: a lock each block would cost more than parsing it.
+const CHUNK_BLOCKS: usize = 64;
+const CHUNK_BYTES: usize = 1 << 20;
+/// What a block takes in memory beside its bytes.
+const BLOCK_OVERHEAD_BYTES: usize = 256;
+/// How many pieces may be open for each worker.
+const PIECES_PER_WORKER: usize = 4;
+/// How often the stop flag is looked at while the workers bring nothing.
+const PATIENCE: Duration = Duration::from_millis(200);
+/// How often the node's tip is asked for meanwhile.
+const TICK: Duration = Duration::from_secs(1);
+
+impl Run {
+    /// Takes every block of `range`, which begins right above our end and lies below any reorg.
+    pub(crate) fn fill(&mut self, range: HeightRange) -> Result<(), Trouble> {
+        let workers = self.settings.workers.get();
+        let belt = Arc::new(Blocks::new(
+            range,
+            self.settings.segment_blocks,
+            self.settings.max_bytes_in_flight,
+            workers * PIECES_PER_WORKER,
+        ));
+        let _closes = CloseOnDrop(&belt);
+        for number in 0..workers {
+            let (belt, source) = (Arc::clone(&belt), Arc::clone(&self.source));
+            thread::Builder::new()
+                .name(format!("ingest-{number}"))
+                .spawn(move || work(&belt, &*source))
+                .map_err(Error::Thread)?;
+        }
+        let mut ticked = Instant::now();
+        loop {
+            if self.stop.is_stopped() {
+                return Err(Trouble::Stopped);
+            }
+            match belt.next(PATIENCE) {
+                Next::Items(blocks) => {
+                    self.progress.heard();
+                    for block in blocks {
+                        self.appender.take(block, Some(range.last()))?;
+                    }
+                    self.grew();
+                }
+                Next::Failed(trouble) => return Err(trouble),
+                Next::Waiting => {}
+                Next::End => break,
+            }
+            if ticked.elapsed() >= TICK {
+                ticked = Instant::now();
+                self.glance()?;
+            }
+        }
+        self.appender.commit()?;
+        self.appender.seal(0)?;
+        tracing::debug!(%range, peak_bytes = belt.peak_bytes(), "range taken");
+        Ok(())
+    }
+}
+
+/// One worker's life.
+fn work(belt: &Blocks, source: &dyn BlockSource) {
+    while let Some(piece) = belt.take() {
+        let outcome =
+            catch_unwind(AssertUnwindSafe(|| fetch(belt, piece, source))).unwrap_or_else(|panic| {
+                Err(Trouble::Unusable(format!(
+                    "a worker panicked on the blocks {}: {}",
+                    piece.heights,
+                    panic_message(&*panic)
+                )))
+            });
+        belt.finish(piece, outcome);
+    }
+}
+
+fn fetch(belt: &Blocks, piece: Piece, source: &dyn BlockSource) -> Result<(), Trouble> {
+    let mut chunk = Vec::new();
+    let mut bytes = 0;
+    let mut due = Some(piece.heights.first());
+    let mut refused = None;
+    let mut unwanted = false;
+    let answer = source.blocks(piece.heights, &mut |height, raw| {
+        let block = match next_block(due, piece.heights, height, raw) {
+            Ok(block) => block,
+            Err(refusal) => {
+                refused = Some(refusal);
+                return ControlFlow::Break(());
+            }
+        };
+        due = height.next();
+        bytes += block.size_bytes as usize + BLOCK_OVERHEAD_BYTES;
+        chunk.push(block);
+        if chunk.len() == CHUNK_BLOCKS || bytes >= CHUNK_BYTES {
+            let full = std::mem::take(&mut chunk);
+            if !belt.put(piece, full, std::mem::take(&mut bytes)) {
+                unwanted = true;
+                return ControlFlow::Break(());
+            }
+        }
+        ControlFlow::Continue(())
+    });
+    if unwanted || (!chunk.is_empty() && !belt.put(piece, chunk, bytes)) {
+        return Ok(());
+    }
+    if let Some(refusal) = refused {
+        return Err(Trouble::Refused(refusal));
+    }
+    answer.map_err(Trouble::Source)?;
+    match due {
+        Some(missing) if piece.heights.contains(missing) => {
+            Err(Trouble::Refused(Refusal::Missing {
+                missing,
+                range: piece.heights,
+            }))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The block lent as `height`, if that is the one due.
+fn next_block(
+    due: Option<Height>,
+    heights: HeightRange,
+    height: Height,
+    raw: RawBlock<'_>,
+) -> Result<CompactBlock, Refusal> {
+    let expected = due.unwrap_or(heights.last());
+    if height != expected || !heights.contains(height) {
+        return Err(Refusal::Order {
+            expected,
+            found: height,
+        });
+    }
+    compact(height, raw).map_err(|error| Refusal::Unreadable { height, error })
+}

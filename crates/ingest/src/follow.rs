@@ -1,0 +1,385 @@
+//! From one tip to the next.
+//!
+//! In: the source's tip. Out: an index that ends there, one step nearer with each call. Far below the tip, where no reorg
+//! reaches, blocks come by height ([`fill`](Run::fill)). Above that they come by hash, found by walking back from the tip to
+//! a block of ours, so that what is appended is one branch however often the node switches meanwhile; the walk also finds
+//! where our branch is left, which makes growth, replacement and rollback one and the same path.
+//!
+//! ```text
+//!                 tip reached              branch gone
+//!   CatchingUp ───────────────► Following ◄───────────► Replacing
+//!       ▲  ▲                        │       replaced        │
+//!       │  └── far behind ──────────┤                       │
+//!       │                           ▼                       │
+//!       └──── answer ────────── Stalled ◄───────────────────┘
+//!                          (from each: no answer, or none that can be used)
+//! ```
+//!
+//! # Invariants
+//!
+//! - Nothing is dropped unless the ancestor was found by parent hashes, or by hashes at heights on both sides of the fork.
+//! - A drop deeper than `confirm_drop_blocks` is made only after the node has said again that our former tip is gone, that it
+//!   has the ancestor, and that it does not have our next block.
+
+use std::time::Instant;
+
+use lightship_chain::{
+    BlockId, Height, HeightRange, Network,
+    compact::{CompactBlock, compact},
+};
+
+use crate::{
+    Error, Progress,
+    ask::Asker,
+    error::{Refusal, Trouble},
+    progress::Activity,
+    reorg::{Walk, common_ancestor, walk_back},
+    run::{Run, understand},
+};
+
+/// What a step came to.
+#[derive(Debug)]
+pub(crate) enum Step {
+    /// Something was done, and there is more to do.
+    Worked,
+    /// The index ends at the source's tip, or both are empty.
+    AtTip(Option<BlockId>),
+}
+
+/// A rollback that waits to be followed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Held {
+    tip: BlockId,
+    since: Instant,
+}
+
+/// An extension of more blocks than this is called catching up.
+const MANY_BLOCKS: usize = 10;
+
+impl Run {
+    /// One step towards the source's tip.
+    pub(crate) fn step(&mut self) -> Result<Step, Trouble> {
+        let theirs = self.ask(|source| source.tip())?;
+        let ours = self.appender.end();
+        let Some(theirs) = theirs else {
+            return match ours {
+                None => Ok(Step::AtTip(None)),
+                Some(_) => Err(Trouble::Unusable("the source has no block".into())),
+            };
+        };
+        if ours == Some(theirs) {
+            return self.settle(theirs);
+        }
+        if ours.is_none_or(|ours| ours.height < theirs.height) {
+            self.announce(Some(theirs));
+        }
+        let final_through = theirs
+            .height
+            .get()
+            .checked_sub(self.settings.seal_depth_blocks)
+            .map(Height::new);
+        match self.appender.next().zip(final_through) {
+            Some((next, last)) if let Some(range) = HeightRange::new(next, last) => {
+                self.set_activity(Activity::CatchingUp);
+                if !self.is_on_their_chain()? {
+                    return self.leave_branch_by_height(theirs);
+                }
+                self.fill(range)?;
+                self.check_sizes(false)?;
+                Ok(Step::Worked)
+            }
+            _ => self.walk(theirs),
+        }
+    }
+
+    /// At the tip: everything is durable, what is final is sealed, and the counts are right.
+    fn settle(&mut self, tip: BlockId) -> Result<Step, Trouble> {
+        self.appender.commit()?;
+        self.appender.seal(self.settings.seal_depth_blocks)?;
+        let from_afar = self.progress.activity() == Activity::CatchingUp;
+        self.check_sizes(from_afar)?;
+        self.announce(Some(tip));
+        self.set_activity(Activity::Following);
+        self.held = None;
+        if from_afar {
+            tracing::info!(%tip, "tip reached");
+        }
+        Ok(Step::AtTip(Some(tip)))
+    }
+
+    fn is_on_their_chain(&mut self) -> Result<bool, Trouble> {
+        let Some(end) = self.appender.end() else {
+            return Ok(true);
+        };
+        let theirs = self.ask(move |source| source.hash_at(end.height))?;
+        Ok(theirs == Some(end.hash))
+    }
+
+    /// By hash from their tip down to a block of ours, and up again.
+    fn walk(&mut self, theirs: BlockId) -> Result<Step, Trouble> {
+        self.appender.abandon_range();
+        let (walk, bodies) = self.walk_down(theirs)?;
+        match walk {
+            Walk::Joined { ancestor, branch } => self.climb(theirs, ancestor, branch, bodies),
+            Walk::TooLong => self.leave_branch_by_height(theirs),
+            Walk::ForeignGenesis(_) => Err(self.wrong_chain()?),
+            Walk::Unknown(block) => {
+                self.unproven(theirs);
+                Err(Trouble::Unusable(format!(
+                    "the source names block {block} and does not know it: has it switched branches?"
+                )))
+            }
+            Walk::WrongHeight(block) => {
+                self.unproven(theirs);
+                Err(Trouble::Unusable(format!(
+                    "the source's tip {block} is not at that height"
+                )))
+            }
+        }
+    }
+
+    /// The walk, and the blocks met on it, lowest first, as far as memory is given to keep them.
+    fn walk_down(&mut self, theirs: BlockId) -> Result<(Walk, Vec<Option<CompactBlock>>), Trouble> {
+        let Run {
+            appender,
+            asker,
+            progress,
+            settings,
+            ..
+        } = self;
+        let limit = settings.seal_depth_blocks as usize * 2 + 100;
+        let mut bodies = Vec::new();
+        let mut room = settings.max_bytes_in_flight;
+        let walk = walk_back(
+            theirs,
+            appender.store().genesis,
+            limit,
+            |height| appender.hash_at(height),
+            |block| {
+                Ok::<_, Trouble>(fetch(asker, progress, block)?.map(|body| {
+                    let previous = body.previous;
+                    let left = room.checked_sub(body.size_bytes as usize);
+                    bodies.push(left.map(|left| {
+                        room = left;
+                        body
+                    }));
+                    previous
+                }))
+            },
+        )?;
+        bodies.reverse();
+        Ok((walk, bodies))
+    }
+
+    /// Puts `branch` on top of `ancestor`, dropping what we have above it.
+    fn climb(
+        &mut self,
+        theirs: BlockId,
+        ancestor: Option<Height>,
+        branch: Vec<BlockId>,
+        bodies: Vec<Option<CompactBlock>>,
+    ) -> Result<Step, Trouble> {
+        let mut blocks = branch.into_iter().zip(bodies).peekable();
+        match (self.appender.end(), ancestor) {
+            (Some(end), Some(ancestor)) if ancestor < end.height => {
+                self.confirm_drop(theirs, ancestor)?;
+                // As much as is at hand changes places in one step: no reader sees a chain shorter than need be.
+                let mut at_hand = Vec::new();
+                while let Some((_, Some(body))) = blocks.next_if(|(_, body)| body.is_some()) {
+                    at_hand.push(body);
+                }
+                self.drop_above(theirs, ancestor, at_hand)?;
+            }
+            _ if blocks.len() > MANY_BLOCKS => self.set_activity(Activity::CatchingUp),
+            _ => {}
+        }
+        for (id, body) in blocks {
+            let body = match body {
+                Some(body) => body,
+                None => fetch(&mut self.asker, &self.progress, id)?.ok_or_else(|| {
+                    Trouble::Unusable(format!("the source no longer knows block {id}"))
+                })?,
+            };
+            self.appender.take(body, None)?;
+        }
+        self.appender.commit()?;
+        self.appender.seal(self.settings.seal_depth_blocks)?;
+        self.check_sizes(false)?;
+        Ok(Step::Worked)
+    }
+
+    /// Our end is not on their chain, and the fork is too deep to be walked to.
+    fn leave_branch_by_height(&mut self, theirs: BlockId) -> Result<Step, Trouble> {
+        if self.appender.is_mid_range() {
+            self.appender.abandon_range();
+            return Ok(Step::Worked);
+        }
+        let Some(end) = self.appender.end() else {
+            return Err(Trouble::Unusable(format!(
+                "the source's tip {theirs} has more blocks below it than its height says"
+            )));
+        };
+        let ancestor = {
+            let Run {
+                appender,
+                asker,
+                progress,
+                ..
+            } = self;
+            common_ancestor(
+                end.height,
+                |height| appender.hash_at(height),
+                |height| understand(progress, asker.ask(move |source| source.hash_at(height))),
+            )?
+        };
+        match ancestor {
+            None => Err(self.wrong_chain()?),
+            Some(ancestor) if ancestor == end.height => {
+                self.unproven(theirs);
+                Err(Trouble::Unusable(format!(
+                    "the source has our tip {end} by height, and not below its own tip {theirs}"
+                )))
+            }
+            Some(ancestor) => {
+                self.confirm_drop(theirs, ancestor)?;
+                self.drop_above(theirs, ancestor, Vec::new())?;
+                Ok(Step::Worked)
+            }
+        }
+    }
+
+    fn drop_above(
+        &mut self,
+        theirs: BlockId,
+        ancestor: Height,
+        branch: Vec<CompactBlock>,
+    ) -> Result<(), Trouble> {
+        let Some(end) = self.appender.end() else {
+            return Ok(());
+        };
+        let depth = end.height.get().saturating_sub(ancestor.get());
+        let activity = self.progress.activity();
+        self.set_activity(Activity::Replacing);
+        let replaced = self.appender.replace(Some(ancestor), branch);
+        self.set_activity(activity);
+        let dropped = replaced?;
+        self.progress.reorg(depth);
+        self.held = None;
+        if dropped.unsealed_ranges > 0 {
+            tracing::warn!(
+                depth, ancestor = ancestor.get(), old = %end, new = %theirs,
+                unsealed_ranges = dropped.unsealed_ranges,
+                "a reorg reached below the sealed blocks, which are rebuilt"
+            );
+        } else {
+            tracing::info!(depth, ancestor = ancestor.get(), old = %end, new = %theirs, "branch replaced");
+        }
+        Ok(())
+    }
+
+    /// Whether our blocks above `ancestor` may be dropped.
+    fn confirm_drop(&mut self, theirs: BlockId, ancestor: Height) -> Result<(), Trouble> {
+        let Some(end) = self.appender.end() else {
+            return Ok(());
+        };
+        let depth = end.height.get().saturating_sub(ancestor.get());
+        if depth <= self.settings.confirm_drop_blocks {
+            return Ok(());
+        }
+        let Some(above) = ancestor.next() else {
+            return Ok(());
+        };
+        let (at_end, at_ancestor, at_above) = self.ask(move |source| {
+            Ok((
+                source.hash_at(end.height)?,
+                source.hash_at(ancestor)?,
+                source.hash_at(above)?,
+            ))
+        })?;
+        let fork_is_proven = at_end != Some(end.hash)
+            && at_ancestor.is_some()
+            && at_ancestor == self.appender.hash_at(ancestor)
+            && at_above != self.appender.hash_at(above);
+        if !fork_is_proven {
+            self.unproven(theirs);
+            return Err(Trouble::Unusable(format!(
+                "the source's tip {theirs} would drop {depth} blocks below our tip {end}, and no fork at {ancestor} is proven"
+            )));
+        }
+        if depth > self.settings.seal_depth_blocks && at_above.is_none() {
+            return self.hold(theirs, end, depth);
+        }
+        Ok(())
+    }
+
+    /// A tip that fell into the sealed part with nothing in place of what is gone.
+    fn hold(&mut self, theirs: BlockId, end: BlockId, depth: u32) -> Result<(), Trouble> {
+        let held = match self.held {
+            Some(held) if held.tip == theirs => held,
+            _ => Held {
+                tip: theirs,
+                since: Instant::now(),
+            },
+        };
+        self.held = Some(held);
+        let private = self.appender.store().network == Network::Regtest;
+        if private && held.since.elapsed() >= self.settings.deep_rollback_patience {
+            return Ok(());
+        }
+        self.unproven(theirs);
+        Err(Trouble::Unusable(format!(
+            "the source's tip {theirs} is {depth} blocks below our tip {end} on the same chain: \
+             it is building its chain anew, and is waited for"
+        )))
+    }
+
+    /// Counts an answer that would have dropped many of our blocks.
+    fn unproven(&self, theirs: BlockId) {
+        if let Some(end) = self.appender.end()
+            && theirs.height.get() + self.settings.confirm_drop_blocks < end.height.get()
+        {
+            self.progress.unproven_drop();
+        }
+    }
+
+    /// Their chain does not reach our genesis: fatal if the source stands by it.
+    fn wrong_chain(&mut self) -> Result<Trouble, Trouble> {
+        let theirs = self.ask(|source| source.genesis())?;
+        let ours = self.appender.store().genesis;
+        Ok(if theirs == ours {
+            Trouble::Unusable("the source's tip does not descend from its own genesis".into())
+        } else {
+            Error::WrongChain { ours, theirs }.into()
+        })
+    }
+}
+
+/// The one block of that hash, or `None` if the source does not know it.
+fn fetch(
+    asker: &mut Asker,
+    progress: &Progress,
+    id: BlockId,
+) -> Result<Option<CompactBlock>, Trouble> {
+    let answer = asker.ask(move |source| {
+        let mut lent = None;
+        let known = source.block(id.hash, &mut |raw| lent = Some(compact(id.height, raw)))?;
+        Ok(known.then_some(lent))
+    });
+    match understand(progress, answer)? {
+        None => Ok(None),
+        Some(None) => Err(Trouble::Unusable(format!(
+            "the source knows block {id} and does not give it"
+        ))),
+        Some(Some(Err(error))) => Err(Refusal::Unreadable {
+            height: id.height,
+            error,
+        }
+        .into()),
+        Some(Some(Ok(block))) if block.id != id => Err(Refusal::Hash {
+            expected: id,
+            found: block.id.hash,
+        }
+        .into()),
+        Some(Some(Ok(block))) => Ok(Some(block)),
+    }
+}
