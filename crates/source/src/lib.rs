@@ -9,6 +9,8 @@
 mod block_source;
 mod error;
 mod node;
+#[cfg(feature = "simulated")]
+pub mod simulated;
 
 pub use block_source::BlockSource;
 pub use error::{Error, Result};

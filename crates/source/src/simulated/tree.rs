@@ -1,0 +1,241 @@
+//! Note commitment trees as a node keeps them: just enough to append, to print, and to name the root.
+//!
+//! In: note commitments in chain order. Out: `finalState` as nodes print it, the root, and the root of each subtree of 2^16 notes.
+//!
+//! The hash is behind [`TreeHash`]. Consensus hashes trees with Pedersen (Sapling) and Sinsemilla (Orchard, Ironwood), which need curve
+//! arithmetic that this crate does not carry; [`StandIn`] takes their place. A tree state of a node made with it has the right shape,
+//! size, leaves and byte order, and roots that no real chain has.
+//!
+//! Spec: protocol §3.8 "Note Commitment Trees"; the encoding is zcashd's `IncrementalMerkleTree` (wallets call it `CommitmentTree`).
+
+use std::sync::Arc;
+
+use lightship_chain::ShieldedPool;
+use sha2::{Digest, Sha256};
+
+/// A tree node: `[32]`, in the order in which it is hashed.
+pub type TreeNode = [u8; 32];
+
+/// Levels above the leaves.
+pub const DEPTH: u8 = 32;
+/// The level of subtree roots: 2^16 notes below each.
+pub const SUBTREE_LEVEL: u8 = 16;
+
+/// How two nodes become the one above them.
+pub trait TreeHash: Send + Sync {
+    /// The parent of `left` and `right`, which lie `level` levels above the leaves (leaves: 0).
+    fn combine(&self, pool: ShieldedPool, level: u8, left: &TreeNode, right: &TreeNode)
+    -> TreeNode;
+
+    /// What stands in a leaf without a note: 1 in Sapling, 2 in the others, little-endian.
+    fn empty_leaf(&self, pool: ShieldedPool) -> TreeNode {
+        let mut leaf = [0; 32];
+        leaf[0] = match pool {
+            ShieldedPool::Sapling => 1,
+            ShieldedPool::Orchard | ShieldedPool::Ironwood => 2,
+        };
+        leaf
+    }
+}
+
+/// Not a consensus hash: SHA-256 of the level `[1]` and both children, with the two top bits cleared so that the node is a canonical
+/// field element of either curve. The same for every pool.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct StandIn;
+
+impl TreeHash for StandIn {
+    fn combine(
+        &self,
+        _pool: ShieldedPool,
+        level: u8,
+        left: &TreeNode,
+        right: &TreeNode,
+    ) -> TreeNode {
+        let mut node: TreeNode = Sha256::new()
+            .chain_update([level])
+            .chain_update(left)
+            .chain_update(right)
+            .finalize()
+            .into();
+        node[31] &= 0x3f;
+        node
+    }
+}
+
+/// The right edge of one pool's tree: the last pair of leaves, and the finished left siblings above it.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub(super) struct Tree {
+    left: Option<TreeNode>,
+    right: Option<TreeNode>,
+    /// From level 1 up; the last one is present.
+    parents: Vec<Option<TreeNode>>,
+}
+
+impl Tree {
+    /// Appends a note. Gives the root of the subtree that this note completes, if it is the last of 2^16.
+    pub(super) fn append(
+        &mut self,
+        hash: &dyn TreeHash,
+        pool: ShieldedPool,
+        note: TreeNode,
+    ) -> Option<TreeNode> {
+        let Some(left) = self.left else {
+            self.left = Some(note);
+            return None;
+        };
+        let Some(right) = self.right else {
+            self.right = Some(note);
+            return self.completed_subtree(hash, pool);
+        };
+        let mut node = hash.combine(pool, 0, &left, &right);
+        self.left = Some(note);
+        self.right = None;
+        for (level, parent) in (1..).zip(self.parents.iter_mut()) {
+            match parent.take() {
+                Some(sibling) => node = hash.combine(pool, level, &sibling, &node),
+                None => {
+                    *parent = Some(node);
+                    return None;
+                }
+            }
+        }
+        self.parents.push(Some(node));
+        None
+    }
+
+    /// The root at [`SUBTREE_LEVEL`] if the tree ends where a subtree does.
+    fn completed_subtree(&self, hash: &dyn TreeHash, pool: ShieldedPool) -> Option<TreeNode> {
+        let below = usize::from(SUBTREE_LEVEL) - 1;
+        let siblings = self.parents.get(..below)?;
+        let mut node = hash.combine(pool, 0, &self.left?, &self.right?);
+        for (level, sibling) in (1..).zip(siblings) {
+            node = hash.combine(pool, level, &(*sibling)?, &node);
+        }
+        Some(node)
+    }
+
+    /// The root of the whole tree, empty leaves included.
+    pub(super) fn root(&self, hash: &dyn TreeHash, pool: ShieldedPool) -> TreeNode {
+        let mut empty = hash.empty_leaf(pool);
+        let left = self.left.unwrap_or(empty);
+        let right = self.right.unwrap_or(empty);
+        let mut node = hash.combine(pool, 0, &left, &right);
+        for level in 1..DEPTH {
+            empty = hash.combine(pool, level - 1, &empty, &empty);
+            node = match self.parents.get(usize::from(level) - 1) {
+                Some(Some(sibling)) => hash.combine(pool, level, sibling, &node),
+                _ => hash.combine(pool, level, &node, &empty),
+            };
+        }
+        node
+    }
+
+    /// As Zebra prints it: hexadecimal, the parents padded to 31; `000000` for the empty tree.
+    pub(super) fn final_state(&self) -> String {
+        if self.left.is_none() {
+            return "000000".to_owned();
+        }
+        let parents = usize::from(DEPTH) - 1;
+        let mut bytes = Vec::with_capacity(33 * (2 + parents) + 1);
+        let optional = |bytes: &mut Vec<u8>, node: Option<&TreeNode>| match node {
+            Some(node) => {
+                bytes.push(1);
+                bytes.extend_from_slice(node);
+            }
+            None => bytes.push(0),
+        };
+        optional(&mut bytes, self.left.as_ref());
+        optional(&mut bytes, self.right.as_ref());
+        bytes.push(DEPTH - 1);
+        for level in 0..parents {
+            optional(&mut bytes, self.parents.get(level).and_then(Option::as_ref));
+        }
+        const_hex::encode(bytes)
+    }
+}
+
+/// The three trees at the end of a block; a tree that a block leaves alone is shared with the block below.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Trees {
+    trees: [Arc<Tree>; 3],
+}
+
+impl Trees {
+    pub(super) fn of(&self, pool: ShieldedPool) -> &Tree {
+        &self.trees[pool as usize]
+    }
+
+    pub(super) fn of_mut(&mut self, pool: ShieldedPool) -> &mut Tree {
+        Arc::make_mut(&mut self.trees[pool as usize])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn note(number: u32) -> TreeNode {
+        let mut note = [0; 32];
+        note[..4].copy_from_slice(&number.to_le_bytes());
+        note
+    }
+
+    /// The root by definition: all leaves, level by level.
+    fn naive_root(notes: u32, levels: u8) -> TreeNode {
+        let pool = ShieldedPool::Orchard;
+        let mut empty = StandIn.empty_leaf(pool);
+        let mut level: Vec<_> = (0..notes).map(note).collect();
+        for height in 0..levels {
+            level = level
+                .chunks(2)
+                .map(|pair| StandIn.combine(pool, height, &pair[0], pair.get(1).unwrap_or(&empty)))
+                .collect();
+            empty = StandIn.combine(pool, height, &empty, &empty);
+        }
+        level.first().copied().unwrap_or(empty)
+    }
+
+    #[test]
+    fn the_root_is_that_of_all_leaves() {
+        let mut tree = Tree::default();
+        for count in 0..70 {
+            assert_eq!(
+                tree.root(&StandIn, ShieldedPool::Orchard),
+                naive_root(count, DEPTH),
+                "{count} notes"
+            );
+            tree.append(&StandIn, ShieldedPool::Orchard, note(count));
+        }
+    }
+
+    #[test]
+    fn a_subtree_ends_with_its_65536th_note() {
+        let mut tree = Tree::default();
+        for number in 0..(1 << 16) - 1 {
+            assert_eq!(
+                tree.append(&StandIn, ShieldedPool::Orchard, note(number)),
+                None
+            );
+        }
+        let root = tree.append(&StandIn, ShieldedPool::Orchard, note((1 << 16) - 1));
+        assert_eq!(root, Some(naive_root(1 << 16, SUBTREE_LEVEL)));
+        assert_eq!(
+            tree.append(&StandIn, ShieldedPool::Orchard, note(1 << 16)),
+            None
+        );
+    }
+
+    #[test]
+    fn the_text_is_padded_to_31_parents() {
+        let mut tree = Tree::default();
+        assert_eq!(tree.final_state(), "000000");
+        for number in 0..5 {
+            tree.append(&StandIn, ShieldedPool::Sapling, note(number));
+        }
+        let text = tree.final_state();
+        let fifth = format!("01{}", const_hex::encode(note(4)));
+        assert!(text.starts_with(&format!("{fifth}001f0001")), "{text}");
+        // Left leaf, no right leaf, the count, 30 absent parents and the present one.
+        assert_eq!(text.len(), 2 * (33 + 1 + 1 + 30 + 33));
+    }
+}
