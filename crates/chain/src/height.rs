@@ -175,7 +175,7 @@ mod tests {
         let range = HeightRange::new(Height::new(5), Height::new(7)).unwrap();
         assert_eq!(range.len(), 3);
         assert_eq!(range.iter().map(Height::get).collect::<Vec<_>>(), [5, 6, 7]);
-        assert_eq!(range.iter().rev().next(), Some(Height::new(7)));
+        assert_eq!(range.iter().next_back(), Some(Height::new(7)));
         assert_eq!(HeightRange::new(Height::new(7), Height::new(5)), None);
         assert!(range.contains(Height::new(7)) && !range.contains(Height::new(8)));
     }

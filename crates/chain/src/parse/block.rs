@@ -16,7 +16,7 @@ impl<'a> Block<'a> {
     ///
     /// # Errors
     ///
-    /// Any [`Error`]; `Trailing` if `bytes` goes on behind the last transaction.
+    /// Any [`super::Error`]; `Trailing` if `bytes` goes on behind the last transaction.
     pub fn parse(bytes: &'a [u8]) -> Result<Block<'a>> {
         let (header, mut next) = NextTransaction::of(RawBlock::Whole(bytes))?;
         let transactions = match next.front {
