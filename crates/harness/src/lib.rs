@@ -1,1 +1,15 @@
-//! Empty room: see the crate's description in its manifest.
+//! The judge.
+//!
+//! In: addresses of servers and nodes, or the programs themselves. Out: verdicts and figures. It speaks only the public protocols, so it
+//! judges any server alike. What makes it heavy (another implementation's parser, a wallet) is in its tests and benchmarks; the
+//! fixtures here are light:
+//!
+//! * [`zebrad`] runs a real node in regtest, [`recorded`] keeps a chain mined once with coinbases of every pool;
+//! * [`grpc`] is a client that sees bytes, not messages; [`proto`] the generated one; [`json_rpc`] talks to the node.
+
+pub mod grpc;
+pub mod json_rpc;
+pub mod process;
+pub mod proto;
+pub mod recorded;
+pub mod zebrad;

@@ -1,0 +1,15 @@
+//! Generates the lightwallet client from the published protocol, without `protoc`.
+
+use std::path::Path;
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let proto = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../proto");
+    let walletrpc = proto.join("walletrpc");
+    println!("cargo:rerun-if-changed={}", proto.display());
+    // The files import one another by bare name, so their own folder is the root.
+    let descriptors = protox::compile(["service.proto"], [walletrpc])?;
+    tonic_prost_build::configure()
+        .build_server(false)
+        .compile_fds(descriptors)?;
+    Ok(())
+}

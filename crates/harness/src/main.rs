@@ -1,0 +1,29 @@
+//! `lightship-harness`: the judge's program.
+
+#![expect(clippy::print_stdout, reason = "its answers go to standard output")]
+
+use anyhow::Result;
+use clap::{Parser, Subcommand};
+
+/// Judges light wallet servers by their public protocols.
+#[derive(Parser)]
+#[command(version)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Mines the regtest chain that the checks stand on into the cache, unless it is there, and prints its folder.
+    RecordChain,
+}
+
+fn main() -> Result<()> {
+    match Cli::parse().command {
+        Command::RecordChain => {
+            println!("{}", lightship_harness::recorded::folder()?.display());
+        }
+    }
+    Ok(())
+}
