@@ -49,7 +49,7 @@ pub enum Error {
         /// What the node did: an HTTP status, or a closed connection.
         answer: String,
     },
-    /// The credentials cannot be read. Transient for a cookie file, which the node writes when it starts.
+    /// The credentials cannot be read. Transient if the file is missing or empty: a node writes its cookie when it starts.
     #[error("cannot read the node's credentials from {path}: {source}")]
     Credentials {
         /// The cookie or password file.
@@ -160,8 +160,8 @@ impl Error {
             | Error::Warming { .. }
             | Error::Busy { .. }
             | Error::Shape { .. }
-            | Error::AboveTip { .. }
-            | Error::Credentials { .. } => true,
+            | Error::AboveTip { .. } => true,
+            Error::Credentials { source, .. } => is_not_written_yet(source),
             Error::Http { status, .. } => *status >= 500,
             Error::Unauthorized { .. }
             | Error::Rpc { .. }
@@ -176,6 +176,15 @@ impl Error {
 
     /// Whether the node refuses us, or what we would show it cannot be read: someone must correct a setting or a file.
     pub fn is_credentials(&self) -> bool {
-        matches!(self, Error::Unauthorized { .. } | Error::Credentials { .. })
+        match self {
+            Error::Unauthorized { .. } => true,
+            Error::Credentials { source, .. } => !is_not_written_yet(source),
+            _ => false,
+        }
     }
+}
+
+fn is_not_written_yet(error: &io::Error) -> bool {
+    use io::ErrorKind::{NotFound, UnexpectedEof};
+    matches!(error.kind(), NotFound | UnexpectedEof)
 }

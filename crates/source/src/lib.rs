@@ -9,6 +9,7 @@
 mod block_source;
 mod error;
 mod node;
+pub mod rpc;
 #[cfg(feature = "simulated")]
 pub mod simulated;
 

@@ -1,0 +1,20 @@
+//! The room from outside. A new test goes where its subject is:
+//!
+//! * `faults` - what each transport makes of everything that can go wrong between it and a node;
+//! * `answers` - what is read from each node's answers, well-formed and not;
+//! * `bulk` - batches of blocks;
+//! * `files` - blocks from files;
+//! * `e2e` - against a running node, when the environment names one.
+//!
+//! `script` is the node they talk to: a TCP server that does as told.
+
+#![allow(
+    clippy::unwrap_used,
+    reason = "in tests it is the message that counts, and the line has it"
+)]
+
+mod answers;
+mod bulk;
+mod e2e;
+mod faults;
+mod script;
