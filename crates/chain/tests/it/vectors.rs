@@ -260,7 +260,9 @@ fn tree_sizes_go_on_from_those_before() {
 
 #[test]
 fn version_6_transactions_with_every_pool_have_the_id_that_librustzcash_gives_them() {
-    for line in vendored_text("transactions.jsonl").lines() {
+    let list = vendored_text("transactions.jsonl");
+    assert_eq!(list.lines().count(), 6);
+    for line in list.lines() {
         let fields: serde_json::Value = serde_json::from_str(line).unwrap();
         let bytes = const_hex::decode(fields["raw"].as_str().unwrap()).unwrap();
         let (transaction, used) = Transaction::parse(&bytes).unwrap();
