@@ -1,0 +1,173 @@
+//! A run on a thread of its own, and the model its index is held against.
+
+use std::{
+    num::{NonZeroU32, NonZeroUsize},
+    path::Path,
+    sync::Arc,
+    thread::{self, JoinHandle},
+    time::{Duration, Instant},
+};
+
+use lightship_chain::{BlockId, Height, Network};
+use lightship_index::{Reader, StoreId, View, Writer};
+use lightship_ingest::{Progress, Result, Settings, Snapshot, Stop, Until, run};
+
+use crate::scripted::Scripted;
+
+pub const RANGE_BLOCKS: u32 = 8;
+pub const SEAL_DEPTH: u32 = 20;
+
+/// Small and quick, so that every path is taken within a hundred blocks.
+pub fn settings() -> Settings {
+    Settings {
+        workers: NonZeroUsize::new(2).unwrap(),
+        seal_depth_blocks: SEAL_DEPTH,
+        poll: Duration::from_millis(1),
+        wait: Duration::from_millis(100),
+        batch_blocks: NonZeroU32::new(7).unwrap(),
+        segment_blocks: NonZeroU32::new(5).unwrap(),
+        confirm_drop_blocks: 10,
+        deep_rollback_patience: Duration::from_millis(30),
+        first_pause: Duration::from_millis(1),
+        longest_pause: Duration::from_millis(10),
+        ..Settings::default()
+    }
+}
+
+pub fn store_of(source: &Scripted) -> StoreId {
+    StoreId {
+        network: Network::Regtest,
+        genesis: source.genesis_hash(),
+        range_blocks: NonZeroU32::new(RANGE_BLOCKS).unwrap(),
+    }
+}
+
+pub struct Running {
+    pub progress: Arc<Progress>,
+    pub reader: Reader,
+    stop: Stop,
+    thread: JoinHandle<Result<()>>,
+}
+
+/// Begins a run on the store in `dir`.
+pub fn start(source: &Arc<Scripted>, dir: &Path, settings: Settings) -> Running {
+    start_on(
+        source,
+        Writer::open(dir, store_of(source)).unwrap(),
+        settings,
+    )
+}
+
+pub fn start_on(source: &Arc<Scripted>, writer: Writer, settings: Settings) -> Running {
+    let reader = writer.reader();
+    let progress = Arc::new(Progress::new());
+    let stop = Stop::new();
+    let thread = {
+        let (source, progress, stop) = (Arc::clone(source), Arc::clone(&progress), stop.clone());
+        thread::spawn(move || run(source, writer, settings, progress, &stop))
+    };
+    Running {
+        progress,
+        reader,
+        stop,
+        thread,
+    }
+}
+
+/// Runs to the tip and ends.
+pub fn build(source: &Arc<Scripted>, dir: &Path, settings: Settings) -> Reader {
+    let running = start(
+        source,
+        dir,
+        Settings {
+            until: Until::Tip,
+            ..settings
+        },
+    );
+    let reader = running.reader.clone();
+    running.ended().unwrap();
+    reader
+}
+
+impl Running {
+    /// Waits until the view ends at `tip`.
+    pub fn reaches(&self, tip: BlockId) -> Arc<View> {
+        self.until("the tip is reached", |running| {
+            let view = running.reader.view();
+            (view.tip() == Some(tip)).then_some(view)
+        })
+    }
+
+    pub fn until<T>(&self, what: &str, mut look: impl FnMut(&Running) -> Option<T>) -> T {
+        let deadline = Instant::now() + Duration::from_secs(20);
+        loop {
+            if let Some(found) = look(self) {
+                return found;
+            }
+            assert!(
+                !self.thread.is_finished() && Instant::now() < deadline,
+                "waited in vain until {what}: view ends at {:?}, {:#?}",
+                self.reader.view().tip(),
+                self.progress.snapshot()
+            );
+            thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    pub fn snapshot_when(&self, what: &str, look: impl Fn(&Snapshot) -> bool) -> Snapshot {
+        self.until(what, |running| {
+            let snapshot = running.progress.snapshot();
+            look(&snapshot).then_some(snapshot)
+        })
+    }
+
+    /// Stops, and returns how long that took.
+    pub fn stop(self) -> Duration {
+        let began = Instant::now();
+        self.stop.stop();
+        self.thread.join().unwrap().unwrap();
+        began.elapsed()
+    }
+
+    /// Waits for the run's own end.
+    pub fn ended(self) -> Result<()> {
+        let deadline = Instant::now() + Duration::from_secs(20);
+        while !self.thread.is_finished() {
+            assert!(
+                Instant::now() < deadline,
+                "the run does not end: {:#?}",
+                self.progress.snapshot()
+            );
+            thread::sleep(Duration::from_millis(1));
+        }
+        self.thread.join().unwrap()
+    }
+
+    /// Waits for an end by panic, which is what a crash of the process looks like to the store, or for the tip.
+    pub fn crashed_or_reaches(self, tip: BlockId) {
+        let deadline = Instant::now() + Duration::from_secs(20);
+        while !self.thread.is_finished() && self.reader.view().tip() != Some(tip) {
+            assert!(Instant::now() < deadline, "neither crash nor tip");
+            thread::sleep(Duration::from_millis(1));
+        }
+        self.stop.stop();
+        let _ = self.thread.join();
+    }
+}
+
+/// Whether the view holds exactly the source's best chain, to the byte.
+#[track_caller]
+pub fn assert_model(view: &View, source: &Scripted) {
+    let model = source.model();
+    assert_eq!(view.tip(), model.last().map(|block| block.id));
+    for block in &model {
+        let height = block.id.height;
+        let stored = view.block(height).unwrap().unwrap();
+        assert_eq!(stored.row.hash, block.id.hash, "at {height}");
+        assert_eq!(stored.row.sizes, block.sizes, "at {height}");
+        assert_eq!(stored.frame, block.frame, "at {height}");
+        assert_eq!(stored.transparent, block.transparent, "at {height}");
+    }
+    let above = Height::new(model.len() as u32);
+    assert!(!view.covers(above), "the index goes on above the tip");
+}
