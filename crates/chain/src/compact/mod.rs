@@ -19,7 +19,7 @@ pub mod project;
 
 use crate::{
     BlockHash, BlockId, Height, Pool, PoolSet, RawBlock, TreeSizes, TxId,
-    parse::{Error, NextTransaction, Transaction},
+    parse::{Error, NextTransaction, Transaction, merkle_root},
 };
 use encode::{put_block_head, put_chain_metadata, put_shielded, put_transparent};
 use project::FRAME_PREFIX_BYTES;
@@ -69,7 +69,8 @@ pub struct EncodedBlock {
 
 /// Parses, compacts and encodes one block.
 ///
-/// Ids that the source gives are believed; the others are hashed.
+/// Ids that the source gives are taken over, the others are hashed; all of them must add up to the header's merkle root. (What
+/// version 5 and later transactions leave out of their ids, proofs and signatures, is not in a compact block either.)
 ///
 /// # Errors
 ///
@@ -87,8 +88,11 @@ pub fn compact(height: Height, block: RawBlock<'_>) -> Result<CompactBlock, Erro
     let mut transparent = Vec::new();
     let mut notes = TreeSizes::ZERO;
     let mut index = 0;
+    // Grows with the transactions that are really there, not with their announced count.
+    let mut ids = Vec::new();
     while let Some((transaction, txid)) = next.next()? {
         let txid = txid.unwrap_or_else(|| transaction.id());
+        ids.push(txid);
         let shielded = encode::shielded_bytes(&transaction, PoolSet::SHIELDED);
         if shielded > 0 {
             put_shielded(&mut frame, index, txid, &transaction, shielded);
@@ -99,6 +103,9 @@ pub fn compact(height: Height, block: RawBlock<'_>) -> Result<CompactBlock, Erro
         index += 1;
     }
 
+    if merkle_root(&ids) != header.merkle_root() {
+        return Err(Error::MerkleRoot);
+    }
     let size = next.size() as u64;
     let size_bytes = u32::try_from(size).map_err(|_| Error::TooLarge { size })?;
     Ok(CompactBlock {

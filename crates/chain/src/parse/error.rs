@@ -67,4 +67,8 @@ pub enum Error {
         /// The size in bytes.
         size: u64,
     },
+    /// The transactions are not the ones the header commits to: the header of one block with the transactions of another, or bytes
+    /// that were changed on the way.
+    #[error("the transactions do not add up to the merkle root of the header")]
+    MerkleRoot,
 }

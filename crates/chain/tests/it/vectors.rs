@@ -3,7 +3,7 @@
 use lightship_chain::{
     BlockHash, Height, PoolSet, RawBlock, RawTransaction, TreeSizes,
     compact::{self, compact, project},
-    parse::{Block, Transaction, merkle_root},
+    parse::{Block, Error, Transaction, merkle_root},
 };
 use prost::Message;
 
@@ -153,7 +153,7 @@ fn a_block_in_pieces_is_the_block_in_one() {
 }
 
 #[test]
-fn an_id_that_the_source_gives_is_believed() {
+fn an_id_that_the_source_gives_must_add_up_to_the_merkle_root() {
     let sample = &vectors()[0];
     let block = Block::parse(&sample.bytes).unwrap();
     let told = "11".repeat(32).parse().unwrap();
@@ -169,15 +169,26 @@ fn an_id_that_the_source_gives_is_believed() {
         header,
         transactions: &transactions,
     };
-    let encoded = compact(Height::GENESIS, parts)
-        .unwrap()
-        .after(TreeSizes::ZERO)
-        .unwrap();
-    let whole = message(|out| project::whole(stored(&encoded), out)).unwrap();
-    assert_eq!(
-        CompactBlock::decode(&whole[..]).unwrap().vtx[0].txid,
-        [0x11; 32]
-    );
+    assert_eq!(compact(Height::GENESIS, parts), Err(Error::MerkleRoot));
+}
+
+#[test]
+fn transactions_of_another_block_are_refused() {
+    let vectors = vectors();
+    let own = Block::parse(&vectors[0].bytes).unwrap();
+    let other = Block::parse(&vectors[1].bytes).unwrap();
+    let transactions: Vec<_> = other
+        .transactions()
+        .map(|each| RawTransaction {
+            id: None,
+            bytes: each.bytes(),
+        })
+        .collect();
+    let parts = RawBlock::Parts {
+        header: own.header().bytes(),
+        transactions: &transactions,
+    };
+    assert_eq!(compact(Height::GENESIS, parts), Err(Error::MerkleRoot));
 }
 
 #[test]
