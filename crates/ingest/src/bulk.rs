@@ -31,7 +31,7 @@ type Blocks = Belt<CompactBlock, Trouble>;
 const CHUNK_BLOCKS: usize = 64;
 const CHUNK_BYTES: usize = 1 << 20;
 /// What a block takes in memory beside its bytes.
-const BLOCK_OVERHEAD_BYTES: usize = 256;
+pub(crate) const BLOCK_OVERHEAD_BYTES: usize = 256;
 /// How many pieces may be open for each worker.
 const PIECES_PER_WORKER: usize = 4;
 /// How often the stop flag is looked at while the workers bring nothing.

@@ -21,7 +21,7 @@
 //! - A drop deeper than `confirm_drop_blocks` is made only after the node has said again that our former tip is gone, that it
 //!   has the ancestor, and that it does not have our next block.
 
-use std::time::Instant;
+use std::{collections::HashMap, time::Instant};
 
 use lightship_chain::{
     BlockId, Height, HeightRange, Network,
@@ -31,6 +31,7 @@ use lightship_chain::{
 use crate::{
     Error, Progress,
     ask::Asker,
+    bulk::BLOCK_OVERHEAD_BYTES,
     error::{Refusal, Trouble},
     progress::Activity,
     reorg::{Walk, common_ancestor, walk_back},
@@ -118,9 +119,8 @@ impl Run {
     /// By hash from their tip down to a block of ours, and up again.
     fn walk(&mut self, theirs: BlockId) -> Result<Step, Trouble> {
         self.appender.abandon_range();
-        let (walk, bodies) = self.walk_down(theirs)?;
-        match walk {
-            Walk::Joined { ancestor, branch } => self.climb(theirs, ancestor, branch, bodies),
+        match self.walk_down(theirs)? {
+            Walk::Joined { ancestor, branch } => self.climb(theirs, ancestor, branch),
             Walk::TooLong => self.leave_branch_by_height(theirs),
             Walk::ForeignGenesis(_) => Err(self.wrong_chain()?),
             Walk::Unknown(block) => {
@@ -138,37 +138,33 @@ impl Run {
         }
     }
 
-    /// The walk, and the blocks met on it, lowest first, as far as memory is given to keep them.
-    fn walk_down(&mut self, theirs: BlockId) -> Result<(Walk, Vec<Option<CompactBlock>>), Trouble> {
+    fn walk_down(&mut self, theirs: BlockId) -> Result<Walk, Trouble> {
         let Run {
             appender,
             asker,
             progress,
             settings,
+            fetched,
             ..
         } = self;
         let limit = settings.seal_depth_blocks as usize * 2 + 100;
-        let mut bodies = Vec::new();
-        let mut room = settings.max_bytes_in_flight;
-        let walk = walk_back(
+        walk_back(
             theirs,
             appender.store().genesis,
             limit,
             |height| appender.hash_at(height),
             |block| {
-                Ok::<_, Trouble>(fetch(asker, progress, block)?.map(|body| {
+                if let Some(body) = fetched.get(&block) {
+                    return Ok(Some(body.previous));
+                }
+                let body = fetch(asker, progress, block)?;
+                Ok(body.map(|body| {
                     let previous = body.previous;
-                    let left = room.checked_sub(body.size_bytes as usize);
-                    bodies.push(left.map(|left| {
-                        room = left;
-                        body
-                    }));
+                    fetched.keep(body);
                     previous
                 }))
             },
-        )?;
-        bodies.reverse();
-        Ok((walk, bodies))
+        )
     }
 
     /// Puts `branch` on top of `ancestor`, dropping what we have above it.
@@ -177,24 +173,24 @@ impl Run {
         theirs: BlockId,
         ancestor: Option<Height>,
         branch: Vec<BlockId>,
-        bodies: Vec<Option<CompactBlock>>,
     ) -> Result<Step, Trouble> {
-        let mut blocks = branch.into_iter().zip(bodies).peekable();
+        let mut blocks = branch.into_iter().peekable();
         match (self.appender.end(), ancestor) {
             (Some(end), Some(ancestor)) if ancestor < end.height => {
                 self.confirm_drop(theirs, ancestor)?;
                 // As much as is at hand changes places in one step: no reader sees a chain shorter than need be.
                 let mut at_hand = Vec::new();
-                while let Some((_, Some(body))) = blocks.next_if(|(_, body)| body.is_some()) {
+                while let Some(body) = blocks.peek().and_then(|id| self.fetched.take(id)) {
                     at_hand.push(body);
+                    blocks.next();
                 }
                 self.drop_above(theirs, ancestor, at_hand)?;
             }
             _ if blocks.len() > MANY_BLOCKS => self.set_activity(Activity::CatchingUp),
             _ => {}
         }
-        for (id, body) in blocks {
-            let body = match body {
+        for id in blocks {
+            let body = match self.fetched.take(&id) {
                 Some(body) => body,
                 None => fetch(&mut self.asker, &self.progress, id)?.ok_or_else(|| {
                     Trouble::Unusable(format!("the source no longer knows block {id}"))
@@ -202,6 +198,7 @@ impl Run {
             };
             self.appender.take(body, None)?;
         }
+        self.fetched.clear();
         self.appender.commit()?;
         self.appender.seal(self.settings.seal_depth_blocks)?;
         self.check_sizes(false)?;
@@ -351,6 +348,49 @@ impl Run {
         } else {
             Error::WrongChain { ours, theirs }.into()
         })
+    }
+}
+
+/// Blocks met on the way down, for the way up: also when the walk breaks off and is begun anew, so that a source which fails
+/// now and then is got to the end of. Bounded in bytes; what does not fit is fetched again.
+#[derive(Debug)]
+pub(crate) struct Fetched {
+    blocks: HashMap<BlockId, CompactBlock>,
+    bytes: usize,
+    max_bytes: usize,
+}
+
+impl Fetched {
+    pub(crate) fn new(max_bytes: usize) -> Fetched {
+        Fetched {
+            blocks: HashMap::new(),
+            bytes: 0,
+            max_bytes,
+        }
+    }
+
+    fn get(&self, id: &BlockId) -> Option<&CompactBlock> {
+        self.blocks.get(id)
+    }
+
+    fn keep(&mut self, block: CompactBlock) {
+        let bytes = self.bytes + block.size_bytes as usize + BLOCK_OVERHEAD_BYTES;
+        if bytes <= self.max_bytes {
+            self.bytes = bytes;
+            self.blocks.insert(block.id, block);
+        }
+    }
+
+    fn take(&mut self, id: &BlockId) -> Option<CompactBlock> {
+        let block = self.blocks.remove(id)?;
+        self.bytes -= block.size_bytes as usize + BLOCK_OVERHEAD_BYTES;
+        Some(block)
+    }
+
+    /// Forgets all, branches that were left included.
+    fn clear(&mut self) {
+        self.blocks = HashMap::new();
+        self.bytes = 0;
     }
 }
 

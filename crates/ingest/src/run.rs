@@ -15,7 +15,7 @@ use crate::{
     appender::Appender,
     ask::{Asker, NoAnswer, Pending},
     error::Trouble,
-    follow::{Held, Step},
+    follow::{Fetched, Held, Step},
     pace::{LogGate, Pauses},
     progress::Activity,
 };
@@ -43,6 +43,7 @@ pub fn run(
         glancer: Asker::new(Arc::clone(&source), stop.clone()),
         pauses: Pauses::new(settings.first_pause, settings.longest_pause),
         gate: LogGate::new(settings.log_every),
+        fetched: Fetched::new(settings.max_bytes_in_flight),
         source,
         appender,
         settings,
@@ -67,6 +68,8 @@ pub(crate) struct Run {
     pub(crate) stop: Stop,
     /// The source's tip as last announced.
     pub(crate) target: Option<BlockId>,
+    /// Blocks fetched by hash and not taken yet.
+    pub(crate) fetched: Fetched,
     /// A rollback that is not followed yet.
     pub(crate) held: Option<Held>,
     /// Asks what this thread needs to know before it goes on.
