@@ -14,11 +14,11 @@ use lightship_ingest::{Progress, Result, Settings, Snapshot, Stop, Until, run};
 
 use crate::scripted::Scripted;
 
-pub const RANGE_BLOCKS: u32 = 8;
-pub const SEAL_DEPTH: u32 = 20;
+pub(crate) const RANGE_BLOCKS: u32 = 8;
+pub(crate) const SEAL_DEPTH: u32 = 20;
 
 /// Small and quick, so that every path is taken within a hundred blocks.
-pub fn settings() -> Settings {
+pub(crate) fn settings() -> Settings {
     Settings {
         workers: NonZeroUsize::new(2).unwrap(),
         seal_depth_blocks: SEAL_DEPTH,
@@ -34,7 +34,7 @@ pub fn settings() -> Settings {
     }
 }
 
-pub fn store_of(source: &Scripted) -> StoreId {
+pub(crate) fn store_of(source: &Scripted) -> StoreId {
     StoreId {
         network: Network::Regtest,
         genesis: source.genesis_hash(),
@@ -42,15 +42,15 @@ pub fn store_of(source: &Scripted) -> StoreId {
     }
 }
 
-pub struct Running {
-    pub progress: Arc<Progress>,
-    pub reader: Reader,
+pub(crate) struct Running {
+    pub(crate) progress: Arc<Progress>,
+    pub(crate) reader: Reader,
     stop: Stop,
     thread: JoinHandle<Result<()>>,
 }
 
 /// Begins a run on the store in `dir`.
-pub fn start(source: &Arc<Scripted>, dir: &Path, settings: Settings) -> Running {
+pub(crate) fn start(source: &Arc<Scripted>, dir: &Path, settings: Settings) -> Running {
     start_on(
         source,
         Writer::open(dir, store_of(source)).unwrap(),
@@ -58,7 +58,7 @@ pub fn start(source: &Arc<Scripted>, dir: &Path, settings: Settings) -> Running 
     )
 }
 
-pub fn start_on(source: &Arc<Scripted>, writer: Writer, settings: Settings) -> Running {
+pub(crate) fn start_on(source: &Arc<Scripted>, writer: Writer, settings: Settings) -> Running {
     let reader = writer.reader();
     let progress = Arc::new(Progress::new());
     let stop = Stop::new();
@@ -75,7 +75,7 @@ pub fn start_on(source: &Arc<Scripted>, writer: Writer, settings: Settings) -> R
 }
 
 /// Runs to the tip and ends.
-pub fn build(source: &Arc<Scripted>, dir: &Path, settings: Settings) -> Reader {
+pub(crate) fn build(source: &Arc<Scripted>, dir: &Path, settings: Settings) -> Reader {
     let running = start(
         source,
         dir,
@@ -91,14 +91,14 @@ pub fn build(source: &Arc<Scripted>, dir: &Path, settings: Settings) -> Reader {
 
 impl Running {
     /// Waits until the view ends at `tip`.
-    pub fn reaches(&self, tip: BlockId) -> Arc<View> {
+    pub(crate) fn reaches(&self, tip: BlockId) -> Arc<View> {
         self.until("the tip is reached", |running| {
             let view = running.reader.view();
             (view.tip() == Some(tip)).then_some(view)
         })
     }
 
-    pub fn until<T>(&self, what: &str, mut look: impl FnMut(&Running) -> Option<T>) -> T {
+    pub(crate) fn until<T>(&self, what: &str, mut look: impl FnMut(&Running) -> Option<T>) -> T {
         let deadline = Instant::now() + Duration::from_secs(20);
         loop {
             if let Some(found) = look(self) {
@@ -114,7 +114,7 @@ impl Running {
         }
     }
 
-    pub fn snapshot_when(&self, what: &str, look: impl Fn(&Snapshot) -> bool) -> Snapshot {
+    pub(crate) fn snapshot_when(&self, what: &str, look: impl Fn(&Snapshot) -> bool) -> Snapshot {
         self.until(what, |running| {
             let snapshot = running.progress.snapshot();
             look(&snapshot).then_some(snapshot)
@@ -122,7 +122,7 @@ impl Running {
     }
 
     /// Stops, and returns how long that took.
-    pub fn stop(self) -> Duration {
+    pub(crate) fn stop(self) -> Duration {
         let began = Instant::now();
         self.stop.stop();
         self.thread.join().unwrap().unwrap();
@@ -130,7 +130,7 @@ impl Running {
     }
 
     /// Waits for the run's own end.
-    pub fn ended(self) -> Result<()> {
+    pub(crate) fn ended(self) -> Result<()> {
         let deadline = Instant::now() + Duration::from_secs(20);
         while !self.thread.is_finished() {
             assert!(
@@ -144,7 +144,7 @@ impl Running {
     }
 
     /// Waits for an end by panic, which is what a crash of the process looks like to the store, or for the tip.
-    pub fn crashed_or_reaches(self, tip: BlockId) {
+    pub(crate) fn crashed_or_reaches(self, tip: BlockId) {
         let deadline = Instant::now() + Duration::from_secs(20);
         while !self.thread.is_finished() && self.reader.view().tip() != Some(tip) {
             assert!(Instant::now() < deadline, "neither crash nor tip");
@@ -157,7 +157,7 @@ impl Running {
 
 /// Whether the view holds exactly the source's best chain, to the byte.
 #[track_caller]
-pub fn assert_model(view: &View, source: &Scripted) {
+pub(crate) fn assert_model(view: &View, source: &Scripted) {
     let model = source.model();
     assert_eq!(view.tip(), model.last().map(|block| block.id));
     for block in &model {

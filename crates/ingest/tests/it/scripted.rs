@@ -16,7 +16,7 @@ use lightship_source::{BlockSource, Error, Result};
 
 /// A question, for the script to act on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Call {
+pub(crate) enum Call {
     Genesis,
     Tip,
     HashAt(Height),
@@ -28,7 +28,7 @@ pub enum Call {
 }
 
 /// What happens at a call.
-pub enum Act {
+pub(crate) enum Act {
     Go,
     Fail(Error),
     /// The call hangs for so long.
@@ -64,7 +64,7 @@ struct State {
     seed: u64,
 }
 
-pub struct Scripted {
+pub(crate) struct Scripted {
     state: Mutex<State>,
     moved: Condvar,
     builder: ChainBuilder,
@@ -72,7 +72,7 @@ pub struct Scripted {
 
 impl Scripted {
     /// `blocks` blocks on a genesis that `seed` decides.
-    pub fn new(seed: u64, blocks: usize) -> Arc<Scripted> {
+    pub(crate) fn new(seed: u64, blocks: usize) -> Arc<Scripted> {
         let mut builder = ChainBuilder::new(seed, Activations::all_at(Upgrade::Nu6_3, 1));
         let genesis = builder.next_block(Coinbase::default(), &[]).unwrap();
         let mut known = HashMap::new();
@@ -106,7 +106,7 @@ impl Scripted {
     }
 
     /// Makes `count` blocks on top of `parent`, without making them best.
-    pub fn forge(&self, parent: BlockId, count: usize) -> BlockId {
+    pub(crate) fn forge(&self, parent: BlockId, count: usize) -> BlockId {
         let mut state = self.state();
         state.seed += 1;
         let time = state.known[&parent.hash].time;
@@ -142,70 +142,70 @@ impl Scripted {
     }
 
     /// Makes the chain that ends at `tip` the best.
-    pub fn switch(&self, tip: BlockId) {
+    pub(crate) fn switch(&self, tip: BlockId) {
         self.state().switch(tip);
         self.moved.notify_all();
     }
 
     /// `count` more blocks on the best chain.
-    pub fn extend(&self, count: usize) -> BlockId {
+    pub(crate) fn extend(&self, count: usize) -> BlockId {
         let tip = self.forge(self.best(), count);
         self.switch(tip);
         tip
     }
 
     /// `count` other blocks in place of the last `depth`.
-    pub fn reorg(&self, depth: usize, count: usize) -> BlockId {
+    pub(crate) fn reorg(&self, depth: usize, count: usize) -> BlockId {
         let tip = self.forge(self.below_tip(depth), count);
         self.switch(tip);
         tip
     }
 
     /// The last `depth` blocks vanish.
-    pub fn rollback(&self, depth: usize) -> BlockId {
+    pub(crate) fn rollback(&self, depth: usize) -> BlockId {
         let tip = self.below_tip(depth);
         self.switch(tip);
         tip
     }
 
-    pub fn best(&self) -> BlockId {
+    pub(crate) fn best(&self) -> BlockId {
         self.below_tip(0)
     }
 
-    pub fn below_tip(&self, depth: usize) -> BlockId {
+    pub(crate) fn below_tip(&self, depth: usize) -> BlockId {
         let state = self.state();
         state.known[&state.best[state.best.len() - 1 - depth]].id
     }
 
-    pub fn at(&self, height: u32) -> BlockId {
+    pub(crate) fn at(&self, height: u32) -> BlockId {
         let state = self.state();
         state.known[&state.best[height as usize]].id
     }
 
-    pub fn genesis_hash(&self) -> BlockHash {
+    pub(crate) fn genesis_hash(&self) -> BlockHash {
         self.state().best[0]
     }
 
     /// What happens at each call from now on.
-    pub fn script(&self, script: impl FnMut(Call) -> Act + Send + 'static) {
+    pub(crate) fn script(&self, script: impl FnMut(Call) -> Act + Send + 'static) {
         self.state().script = Some(Box::new(script));
     }
 
-    pub fn heal(&self) {
+    pub(crate) fn heal(&self) {
         self.state().script = None;
         self.moved.notify_all();
     }
 
-    pub fn calls(&self) -> u64 {
+    pub(crate) fn calls(&self) -> u64 {
         self.state().calls
     }
 
-    pub fn bytes_of(&self, id: BlockId) -> Vec<u8> {
+    pub(crate) fn bytes_of(&self, id: BlockId) -> Vec<u8> {
         self.state().known[&id.hash].bytes.to_vec()
     }
 
     /// The best chain, compacted afresh: what an index must hold.
-    pub fn model(&self) -> Vec<EncodedBlock> {
+    pub(crate) fn model(&self) -> Vec<EncodedBlock> {
         let state = self.state();
         let mut sizes = TreeSizes::ZERO;
         let blocks = state.best.iter().map(|hash| &state.known[hash]);
@@ -265,7 +265,7 @@ impl State {
 }
 
 /// A failure that passes.
-pub fn refused() -> Error {
+pub(crate) fn refused() -> Error {
     Error::Unreachable {
         node: "script".into(),
         reason: "refused".into(),
