@@ -8,6 +8,7 @@
 
 mod block_source;
 mod error;
+pub mod files;
 mod node;
 pub mod rpc;
 #[cfg(feature = "simulated")]

@@ -17,4 +17,5 @@ mod answers;
 mod bulk;
 mod e2e;
 mod faults;
+mod files;
 mod script;
