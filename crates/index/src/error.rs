@@ -114,3 +114,14 @@ fn tip_text(tip: &Option<BlockId>) -> String {
         None => "an empty index, which begins with its genesis block".to_owned(),
     }
 }
+
+impl Error {
+    pub(crate) fn corrupt(path: &std::path::Path, wrong: crate::format::Wrong) -> Error {
+        Error::Corrupt {
+            path: path.to_owned(),
+            offset: wrong.offset,
+            expected: wrong.expected,
+            found: wrong.found,
+        }
+    }
+}

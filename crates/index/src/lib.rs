@@ -8,16 +8,28 @@
 //! blocks that a reorg may still replace; the *head* is in memory, neither durable nor visible until [`Writer::commit`].
 //! The bytes are described in `docs/format.md`.
 
+mod disk;
 mod error;
+mod format;
+mod layout;
+mod lookup;
+mod range;
 mod reader;
+mod recover;
 mod row;
+mod sealed;
 mod store;
+mod tail;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
 mod view;
 mod writer;
 
+pub use disk::{Append, Disk, Entry, Files};
 pub use error::{Error, Result};
+pub use range::RangeBuilder;
 pub use reader::Reader;
 pub use row::Row;
 pub use store::StoreId;
 pub use view::{Frames, Piece, StoredBlock, View};
-pub use writer::{RangeBuilder, Truncated, Writer};
+pub use writer::{Truncated, Writer};

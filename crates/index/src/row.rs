@@ -2,6 +2,8 @@
 
 use lightship_chain::{BlockHash, TreeSizes};
 
+use crate::format::columns::Columns;
+
 /// What the index knows of a block without decoding it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Row {
@@ -17,4 +19,17 @@ pub struct Row {
     pub transactions: u32,
     /// Bytes of its consensus serialization.
     pub size_bytes: u32,
+}
+
+impl Row {
+    pub(crate) fn new(columns: &Columns, previous: BlockHash) -> Row {
+        Row {
+            hash: columns.hash,
+            previous,
+            time: columns.time,
+            sizes: columns.sizes,
+            transactions: columns.transactions,
+            size_bytes: columns.size_bytes,
+        }
+    }
 }

@@ -1,0 +1,371 @@
+//! What a store answers, on the files of this machine.
+
+use std::{path::Path, sync::Arc, time::Duration};
+
+use lightship_chain::{BlockHash, Height, HeightRange, TreeSizes, compact::EncodedBlock};
+use lightship_index::{Error, Reader, Truncated, View, Writer, testing::TestChain};
+
+fn height(height: u32) -> Height {
+    Height::new(height)
+}
+
+fn heights(first: u32, last: u32) -> HeightRange {
+    HeightRange::new(height(first), height(last)).unwrap()
+}
+
+/// Appends and commits, `batch` blocks at a time.
+fn write(writer: &mut Writer, blocks: &[EncodedBlock], batch: usize) {
+    for blocks in blocks.chunks(batch) {
+        for block in blocks {
+            writer.append(block.clone()).unwrap();
+        }
+        writer.commit().unwrap();
+    }
+}
+
+/// Demands that a view answers with exactly these blocks, by every way of asking.
+pub(crate) fn assert_holds(view: &Arc<View>, blocks: &[EncodedBlock]) {
+    assert_eq!(view.tip(), blocks.last().map(|block| block.id));
+    let sizes = blocks.last().map_or(TreeSizes::ZERO, |block| block.sizes);
+    assert_eq!(view.tip_sizes(), sizes);
+    for block in blocks {
+        let at = block.id.height;
+        let stored = view.block(at).unwrap().unwrap();
+        assert!(view.covers(at));
+        assert_eq!(stored.frame, block.frame);
+        assert_eq!(stored.transparent, block.transparent);
+        assert_eq!(Some(stored.row), view.row(at));
+        assert_eq!(stored.row.hash, block.id.hash);
+        if at > Height::GENESIS {
+            assert_eq!(stored.row.previous, block.previous);
+        }
+        assert_eq!(stored.row.time, block.time);
+        assert_eq!(stored.row.sizes, block.sizes);
+        assert_eq!(stored.row.transactions, block.transactions);
+        assert_eq!(stored.row.size_bytes, block.size_bytes);
+        assert_eq!(view.height_of(&block.id.hash), Some(at));
+        assert_eq!(view.hash_at(at), Some(block.id.hash));
+    }
+    let Some(last) = blocks.last() else {
+        return;
+    };
+    for max_bytes in [1, 3000, 1 << 20] {
+        let mut next = Height::GENESIS;
+        let mut bytes = Vec::new();
+        for piece in view.frames(HeightRange::new(next, last.id.height).unwrap(), max_bytes) {
+            let piece = piece.unwrap();
+            assert_eq!(piece.range.first(), next);
+            assert!(piece.bytes.len() <= max_bytes || piece.range.len() == 1);
+            bytes.extend_from_slice(&piece.bytes);
+            next = piece.range.last().next().unwrap();
+        }
+        assert_eq!(Some(next), last.id.height.next());
+        let expected: Vec<u8> = blocks
+            .iter()
+            .flat_map(|block| block.frame.clone())
+            .collect();
+        assert!(bytes == expected);
+    }
+}
+
+#[test]
+fn what_was_committed_is_read_and_found_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut chain = TestChain::new(1);
+    let store = chain.store(16);
+    let blocks = chain.take_blocks(100);
+    let mut writer = Writer::open(dir.path(), store).unwrap();
+    let reader = writer.reader();
+    assert_holds(&reader.view(), &[]);
+    write(&mut writer, &blocks, 7);
+    assert_holds(&reader.view(), &blocks);
+    assert_eq!(writer.seal_through(height(70)).unwrap(), 4);
+    assert_eq!(reader.view().sealed_through(), Some(height(63)));
+    assert_holds(&reader.view(), &blocks);
+    drop(writer);
+    let beside = Reader::open(dir.path()).unwrap();
+    assert_holds(&beside.view(), &blocks);
+    let writer = Writer::open(dir.path(), store).unwrap();
+    assert_holds(&writer.reader().view(), &blocks);
+    assert_eq!(writer.tip(), blocks.last().map(|block| block.id));
+}
+
+#[test]
+fn the_head_is_not_visible_until_it_is_committed() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut chain = TestChain::new(1);
+    let mut writer = Writer::open(dir.path(), chain.store(16)).unwrap();
+    let block = chain.next_block();
+    writer.append(block.clone()).unwrap();
+    assert_eq!(writer.tip(), Some(block.id));
+    assert_eq!(writer.hash_at(Height::GENESIS), Some(block.id.hash));
+    assert_eq!(writer.reader().view().tip(), None);
+    writer.commit().unwrap();
+    assert_eq!(writer.reader().view().tip(), Some(block.id));
+}
+
+#[test]
+fn a_block_that_does_not_follow_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut chain = TestChain::new(1);
+    let mut other = TestChain::new(2);
+    let mut writer = Writer::open(dir.path(), chain.store(16)).unwrap();
+    let refused = writer.append(other.next_block());
+    assert!(matches!(refused, Err(Error::Gap { tip: None, .. })));
+    writer.append(chain.next_block()).unwrap();
+    let refused = writer.append(other.next_block());
+    assert!(matches!(refused, Err(Error::Gap { tip: Some(_), .. })));
+    chain.next_block();
+    let refused = writer.append(chain.next_block());
+    assert!(matches!(refused, Err(Error::Gap { .. })));
+}
+
+#[test]
+fn an_old_view_keeps_its_own_branch_through_a_reorg() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut chain = TestChain::new(1);
+    let blocks = chain.take_blocks(40);
+    let mut writer = Writer::open(dir.path(), chain.store(16)).unwrap();
+    write(&mut writer, &blocks, 40);
+    let reader = writer.reader();
+    let before = reader.view();
+    let truncated = writer.truncate_above(Some(height(29))).unwrap();
+    assert_eq!(
+        truncated,
+        Truncated {
+            blocks: 10,
+            unsealed_ranges: 0
+        }
+    );
+    assert_holds(&reader.view(), &blocks[..30]);
+    let mut fork = TestChain::after(blocks[29].id, blocks[29].sizes, 2);
+    let mut replaced = blocks[..30].to_vec();
+    replaced.extend(fork.take_blocks(20));
+    write(&mut writer, &replaced[30..], 3);
+    assert_holds(&reader.view(), &replaced);
+    assert_eq!(reader.view().height_of(&blocks[35].id.hash), None);
+    assert_eq!(before.height_of(&replaced[35].id.hash), None);
+    writer.seal_through(height(49)).unwrap();
+    assert_holds(&reader.view(), &replaced);
+    assert_holds(&before, &blocks);
+    drop(writer);
+    assert_holds(&before, &blocks);
+    let reader = Reader::open(dir.path()).unwrap();
+    assert_holds(&reader.view(), &replaced);
+}
+
+#[test]
+fn a_rollback_below_the_seal_unseals() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut chain = TestChain::new(1);
+    let store = chain.store(16);
+    let blocks = chain.take_blocks(70);
+    let mut writer = Writer::open(dir.path(), store).unwrap();
+    write(&mut writer, &blocks, 10);
+    assert_eq!(writer.seal_through(height(63)).unwrap(), 4);
+    let before = writer.reader().view();
+    let truncated = writer.truncate_above(Some(height(20))).unwrap();
+    assert_eq!(truncated.blocks, 49);
+    assert_eq!(truncated.unsealed_ranges, 3);
+    assert_holds(&writer.reader().view(), &blocks[..21]);
+    assert_holds(&before, &blocks);
+    drop(writer);
+    let mut writer = Writer::open(dir.path(), store).unwrap();
+    assert_holds(&writer.reader().view(), &blocks[..21]);
+    write(&mut writer, &blocks[21..], 1);
+    writer.seal_through(height(69)).unwrap();
+    assert_holds(&writer.reader().view(), &blocks);
+    writer.truncate_above(None).unwrap();
+    assert_holds(&writer.reader().view(), &[]);
+    write(&mut writer, &blocks, 70);
+    assert_holds(&writer.reader().view(), &blocks);
+}
+
+fn build(writer: &Writer, blocks: &[EncodedBlock]) -> lightship_index::RangeBuilder {
+    let first = blocks[0].id.height;
+    let before = match first.previous() {
+        Some(_) => before_of(blocks),
+        None => TreeSizes::ZERO,
+    };
+    let mut range = writer
+        .begin_range(first, before, blocks[0].previous)
+        .unwrap();
+    for block in blocks {
+        range.append(block).unwrap();
+    }
+    range
+}
+
+/// The trees before the first of some blocks, read back from the whole chain.
+fn before_of(blocks: &[EncodedBlock]) -> TreeSizes {
+    let mut chain = TestChain::new(1);
+    let count = blocks[0].id.height.get();
+    chain.take_blocks(count);
+    chain.sizes()
+}
+
+#[test]
+fn ranges_built_newest_first_join_when_the_gap_closes() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut chain = TestChain::new(1);
+    let store = chain.store(16);
+    let blocks = chain.take_blocks(64);
+    let mut writer = Writer::open(dir.path(), store).unwrap();
+    for first in [48, 32] {
+        let range = build(&writer, &blocks[first..first + 16]);
+        assert!(range.is_complete());
+        writer.seal(range).unwrap();
+    }
+    let view = writer.reader().view();
+    assert_eq!(view.tip(), None);
+    assert_eq!(view.islands(), [heights(32, 63)]);
+    assert!(view.covers(height(40)) && !view.covers(height(31)));
+    assert_eq!(
+        view.block(height(40)).unwrap().unwrap().frame,
+        blocks[40].frame
+    );
+    write(&mut writer, &blocks[..16], 5);
+    writer.seal_through(height(15)).unwrap();
+    let range = build(&writer, &blocks[16..32]);
+    writer.seal(range).unwrap();
+    assert_holds(&writer.reader().view(), &blocks);
+    assert_eq!(writer.reader().view().sealed_through(), Some(height(63)));
+    drop(writer);
+    assert_holds(&Reader::open(dir.path()).unwrap().view(), &blocks);
+}
+
+#[test]
+fn a_tail_that_reaches_an_island_is_sealed_and_joined() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut chain = TestChain::new(1);
+    let blocks = chain.take_blocks(64);
+    let mut writer = Writer::open(dir.path(), chain.store(16)).unwrap();
+    let range = build(&writer, &blocks[32..48]);
+    writer.seal(range).unwrap();
+    write(&mut writer, &blocks[..32], 32);
+    assert_eq!(writer.tip(), Some(blocks[47].id));
+    write(&mut writer, &blocks[48..], 4);
+    assert_holds(&writer.reader().view(), &blocks);
+}
+
+#[test]
+fn an_island_of_another_branch_is_refused_and_truncation_heals_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut chain = TestChain::new(1);
+    let blocks = chain.take_blocks(48);
+    let mut writer = Writer::open(dir.path(), chain.store(16)).unwrap();
+    let mut other = TestChain::after(blocks[31].id, blocks[31].sizes, 9);
+    let mut strangers = other.take_blocks(16);
+    strangers[0].previous = BlockHash::ZERO;
+    let range = build(&writer, &strangers);
+    writer.seal(range).unwrap();
+    for block in &blocks[..32] {
+        writer.append(block.clone()).unwrap();
+    }
+    assert!(matches!(writer.commit(), Err(Error::Gap { .. })));
+    assert_eq!(writer.tip(), Some(blocks[31].id));
+    let truncated = writer.truncate_above(Some(height(31))).unwrap();
+    assert_eq!((truncated.blocks, truncated.unsealed_ranges), (0, 1));
+    write(&mut writer, &blocks[32..], 4);
+    assert_holds(&writer.reader().view(), &blocks);
+}
+
+#[test]
+fn an_incomplete_or_overlapping_range_is_refused_and_leaves_no_file() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut chain = TestChain::new(1);
+    let blocks = chain.take_blocks(32);
+    let mut writer = Writer::open(dir.path(), chain.store(16)).unwrap();
+    let off = writer.begin_range(height(3), TreeSizes::ZERO, BlockHash::ZERO);
+    assert!(matches!(off, Err(Error::Range { .. })));
+    let mut half = writer
+        .begin_range(Height::GENESIS, TreeSizes::ZERO, BlockHash::ZERO)
+        .unwrap();
+    half.append(&blocks[0]).unwrap();
+    assert!(matches!(half.append(&blocks[2]), Err(Error::Gap { .. })));
+    assert!(matches!(writer.seal(half), Err(Error::Range { .. })));
+    let whole = build(&writer, &blocks[..16]);
+    write(&mut writer, &blocks[..1], 1);
+    assert!(matches!(writer.seal(whole), Err(Error::Range { .. })));
+    assert_eq!(dir.path().join("sealed").read_dir().unwrap().count(), 0);
+}
+
+#[test]
+fn segments_go_when_their_blocks_are_sealed() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut chain = TestChain::new(1);
+    let blocks = chain.take_blocks(200);
+    let mut writer = Writer::open(dir.path(), chain.store(16)).unwrap();
+    for (index, block) in blocks.iter().enumerate() {
+        writer.append(block.clone()).unwrap();
+        writer.commit().unwrap();
+        if index > 30 {
+            writer.seal_through(height(index as u32 - 30)).unwrap();
+        }
+        let segments = dir.path().join("tail").read_dir().unwrap().count();
+        assert!(segments <= 4, "{segments} segments at block {index}");
+    }
+    assert_holds(&writer.reader().view(), &blocks);
+}
+
+#[test]
+fn a_second_writer_is_refused_and_told_why() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = TestChain::new(1).store(16);
+    let _writer = Writer::open(dir.path(), store).unwrap();
+    let second = Writer::open(dir.path(), store).err().unwrap();
+    assert!(matches!(&second, Error::Locked { path } if path.ends_with("lock")));
+    assert!(second.to_string().contains("another process writes"));
+}
+
+#[test]
+fn another_store_or_a_foreign_folder_is_refused_untouched() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = TestChain::new(1).store(16);
+    drop(Writer::open(dir.path(), store).unwrap());
+    for other in [TestChain::new(2).store(16), TestChain::new(1).store(32)] {
+        let refused = Writer::open(dir.path(), other).err().unwrap();
+        assert!(matches!(refused, Error::Foreign { .. }));
+    }
+    let foreign = tempfile::tempdir().unwrap();
+    std::fs::write(foreign.path().join("photo.jpg"), b"mine").unwrap();
+    let refused = Writer::open(foreign.path(), store).err().unwrap();
+    assert!(refused.to_string().contains("photo.jpg"), "{refused}");
+    assert_eq!(foreign.path().read_dir().unwrap().count(), 1);
+}
+
+#[test]
+fn a_reader_makes_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let missing = Reader::open(&dir.path().join("nothing")).err().unwrap();
+    assert!(matches!(missing, Error::Missing { .. }));
+    assert!(!Path::new(&dir.path().join("nothing")).exists());
+}
+
+#[test]
+fn a_new_view_wakes_those_who_wait_and_calls_the_hooks() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut chain = TestChain::new(1);
+    let mut writer = Writer::open(dir.path(), chain.store(16)).unwrap();
+    let reader = writer.reader();
+    let seen = reader.view().generation();
+    let (sender, hooked) = std::sync::mpsc::channel();
+    reader.on_publish(Box::new(move |view| {
+        sender.send(view.generation()).unwrap()
+    }));
+    let waiting = {
+        let reader = reader.clone();
+        std::thread::spawn(move || reader.wait_newer(seen, Duration::from_secs(60)).tip())
+    };
+    let block = chain.next_block();
+    writer.append(block.clone()).unwrap();
+    writer.commit().unwrap();
+    assert_eq!(waiting.join().unwrap(), Some(block.id));
+    assert!(hooked.recv().unwrap() > seen);
+    let target = chain.next_block().id;
+    writer.announce(Some(target));
+    assert_eq!(reader.view().target(), Some(target));
+    let now = reader.view().generation();
+    let same = reader.wait_newer(now, Duration::from_millis(1));
+    assert_eq!(same.generation(), now);
+}
