@@ -42,6 +42,7 @@ pub(super) struct Chain {
     blocks: HashMap<BlockHash, Arc<Block>>,
     /// The best chain, by height.
     best: Vec<Arc<Block>>,
+    best_bytes: usize,
     places: HashMap<TxId, Vec<Place>>,
     pub(super) ledger: Ledger,
     subtrees: [Vec<SubtreeRoot>; 3],
@@ -57,6 +58,7 @@ impl Chain {
             hash,
             blocks: HashMap::new(),
             best: Vec::new(),
+            best_bytes: 0,
             places: HashMap::new(),
             ledger: Ledger::default(),
             subtrees: Default::default(),
@@ -125,12 +127,14 @@ impl Chain {
             });
         }
         self.drop_mined(&block);
+        self.best_bytes += block.bytes.len();
         self.best.push(block);
     }
 
     fn disconnect(&mut self) {
         let Some(block) = self.best.pop() else { return };
         self.ledger.disconnect(&block);
+        self.best_bytes -= block.bytes.len();
         for (pool, _) in &block.subtrees {
             self.subtrees[*pool as usize].pop();
         }
@@ -183,6 +187,11 @@ impl Chain {
 
     pub(super) fn len(&self) -> usize {
         self.best.len()
+    }
+
+    /// The size of the best chain.
+    pub(super) fn best_bytes(&self) -> usize {
+        self.best_bytes
     }
 
     /// The block that is on top if only `blocks` are left.

@@ -5,6 +5,7 @@
 
 use std::{
     collections::BTreeMap,
+    pin::pin,
     sync::{Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
 };
@@ -121,7 +122,7 @@ struct State {
 #[derive(Default)]
 pub struct Faults {
     state: Mutex<State>,
-    pub(super) changed: Notify,
+    changed: Notify,
 }
 
 impl Faults {
@@ -160,15 +161,49 @@ impl Faults {
         self.lock().calls.clone()
     }
 
-    /// Whether connections are to be refused now.
+    /// Whether connections are to be refused now: a rule that counts calls can only close the connections they come on.
     pub(super) fn refuses(&self) -> bool {
         let now = Instant::now();
         self.lock().rules.iter().any(|rule| {
             rule.fault == Fault::Refuse
                 && rule.method.is_none()
                 && rule.spared == 0
+                && rule.calls.is_none()
                 && !rule.has_ended(now)
         })
+    }
+
+    /// Returns when connections are to be refused.
+    pub(super) async fn until_refusal(&self) {
+        self.until(|faults| faults.refuses(), None).await;
+    }
+
+    /// Returns when connections are to be taken again.
+    pub(super) async fn until_no_refusal(&self) {
+        self.until(|faults| !faults.refuses(), Some(POLL)).await;
+    }
+
+    /// Returns when no rule makes calls hang.
+    pub(super) async fn until_no_hang(&self) {
+        self.until(|faults| !faults.hangs(), Some(POLL)).await;
+    }
+
+    /// Returns when `holds` does. A rule may also end by time, of which nobody tells: `poll` is how often to look.
+    async fn until(&self, holds: impl Fn(&Faults) -> bool, poll: Option<Duration>) {
+        loop {
+            let mut changed = pin!(self.changed.notified());
+            // From here on no change is missed.
+            changed.as_mut().enable();
+            if holds(self) {
+                return;
+            }
+            match poll {
+                None => changed.await,
+                Some(poll) => {
+                    let _ = tokio::time::timeout(poll, changed).await;
+                }
+            }
+        }
     }
 
     /// Counts a call and says what befalls it.
@@ -243,25 +278,13 @@ impl Faults {
         }
     }
 
-    /// Returns when no rule makes calls hang.
-    pub(super) async fn until_no_hang(&self) {
-        loop {
-            let changed = self.changed.notified();
-            if !self.hangs() {
-                return;
-            }
-            // A rule may also end by time, of which nobody tells.
-            let _ = tokio::time::timeout(Duration::from_millis(50), changed).await;
-        }
-    }
-
     fn hangs(&self) -> bool {
         let now = Instant::now();
         let state = self.lock();
         state
             .rules
             .iter()
-            .any(|rule| rule.fault == Fault::Hang && !rule.until.is_some_and(|until| until <= now))
+            .any(|rule| rule.fault == Fault::Hang && !rule.has_ended(now))
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -278,6 +301,9 @@ impl std::fmt::Debug for Faults {
             .finish_non_exhaustive()
     }
 }
+
+/// How often to look for rules that end by time.
+const POLL: Duration = Duration::from_millis(20);
 
 /// How long a client without a transport waits for a node that hangs.
 const PATIENCE: Duration = Duration::from_secs(30);

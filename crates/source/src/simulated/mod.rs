@@ -17,6 +17,7 @@ mod answer;
 mod block;
 mod chain;
 mod faults;
+pub mod http;
 mod ledger;
 mod node;
 mod query;
