@@ -1,8 +1,10 @@
 //! What a store is.
 
-use std::{fmt, num::NonZeroU32};
+use std::{fmt, num::NonZeroU32, path::Path, sync::Arc};
 
 use lightship_chain::{BlockHash, Network};
+
+use crate::{Result, disk::Files, layout::Layout, recover};
 
 /// What a store is, written into it when it is made; another store is refused.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -26,6 +28,20 @@ impl StoreId {
             genesis,
             range_blocks: StoreId::DEFAULT_RANGE_BLOCKS,
         }
+    }
+
+    /// What the store in `dir` is, or `None` if there is none; reads the manifest only.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Version`](crate::Error::Version) if it is of another format, [`Error::Corrupt`](crate::Error::Corrupt) if the manifest's
+    /// bytes are wrong, [`Error::Io`](crate::Error::Io).
+    pub fn of(dir: &Path) -> Result<Option<StoreId>> {
+        let layout = Layout {
+            disk: Arc::new(Files),
+            dir: dir.to_owned(),
+        };
+        Ok(recover::read_manifest(&layout)?.map(|manifest| manifest.store))
     }
 }
 
