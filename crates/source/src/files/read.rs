@@ -111,7 +111,7 @@ impl Blocks {
             if text.len() > 2 * MAX_BLOCK_BYTES {
                 return Err(self.wrong(place, "longer than any block"));
             }
-            if text.len() % 2 != 0 {
+            if !text.len().is_multiple_of(2) {
                 return Err(self.wrong(
                     place,
                     format!(

@@ -238,7 +238,9 @@ impl PoolTree {
             self.skip_hash,
         ) {
             (Some(state), _) => {
-                if state.len() % 2 != 0 || !state.bytes().all(|digit| digit.is_ascii_hexdigit()) {
+                if !state.len().is_multiple_of(2)
+                    || !state.bytes().all(|digit| digit.is_ascii_hexdigit())
+                {
                     return Err("a tree that is not hexadecimal".to_owned());
                 }
                 Ok(TreeAt::Here(state))
