@@ -173,8 +173,12 @@ impl Replay<'_> {
         let path = self.layout.segment(segment.sequence);
         let corrupt = |wrong| Error::corrupt(&path, wrong);
         let mut bytes = self.layout.map_named(&path)?;
-        let salt = record::check_header(&bytes, segment.sequence, &self.manifest.store.genesis)
-            .map_err(corrupt)?;
+        let genesis = &self.manifest.store.genesis;
+        let header = record::Header::read(&bytes, segment.sequence, genesis).map_err(corrupt)?;
+        let salt = header.salt;
+        // A segment begins with a commit; the one before it may have lost its end.
+        self.commit = header.commit;
+        self.ended = true;
         if let Some(closed) = segment.bytes {
             bytes = usize::try_from(closed)
                 .ok()

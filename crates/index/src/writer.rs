@@ -360,7 +360,12 @@ impl Writer {
         let salt = Salt(RandomState::new().build_hasher().finish() as u32);
         let path = self.layout.segment(sequence);
         let mut file = self.layout.create(&path)?;
-        let header = record::header(sequence, &self.manifest.store.genesis, salt);
+        let header = record::Header {
+            salt,
+            sequence,
+            commit: self.commit,
+        };
+        let header = header.encode(&self.manifest.store.genesis);
         file.write(&header).map_err(at("write", &path))?;
         file.sync().map_err(at("sync", &path))?;
         self.layout.sync_dir(&self.layout.tail())?;

@@ -9,7 +9,7 @@ use super::{
 
 const MAGIC: &[u8; 8] = b"LSTAIL\0\0";
 /// Length of a segment's header.
-pub(crate) const HEADER_BYTES: usize = 32;
+pub(crate) const HEADER_BYTES: usize = 40;
 /// Checksum, kind, whether it ends its commit, the commit's number.
 const PROLOGUE_BYTES: usize = 16;
 /// A block's record up to its frame.
@@ -25,41 +25,64 @@ const ROLLBACK: u8 = 2;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Salt(pub(crate) u32);
 
-/// The head of a segment, `[32]`.
-pub(crate) fn header(sequence: u64, genesis: &BlockHash, salt: Salt) -> Vec<u8> {
-    let mut out = Vec::with_capacity(HEADER_BYTES);
-    out.extend(MAGIC);
-    out.extend(VERSION.to_le_bytes());
-    out.extend(salt.0.to_le_bytes());
-    out.extend(sequence.to_le_bytes());
-    out.extend(genesis.as_internal().iter().take(4));
-    let checksum = crc32c::crc32c(&out);
-    out.extend(checksum.to_le_bytes());
-    out
+/// The head of a segment, `[40]`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Header {
+    pub(crate) salt: Salt,
+    pub(crate) sequence: u64,
+    /// The last commit before this segment.
+    pub(crate) commit: u64,
 }
 
-/// The salt of a segment that begins with the header it should have.
-pub(crate) fn check_header(
-    segment: &[u8],
-    sequence: u64,
-    genesis: &BlockHash,
-) -> Result<Salt, Wrong> {
-    let mut fields = Fields(segment.get(12..).unwrap_or_default());
-    let salt = Salt(fields.u32().unwrap_or_default());
-    let expected = header(sequence, genesis, salt);
-    if segment.starts_with(&expected) {
-        return Ok(salt);
+impl Header {
+    pub(crate) fn encode(&self, genesis: &BlockHash) -> Vec<u8> {
+        let mut out = Vec::with_capacity(HEADER_BYTES);
+        out.extend(MAGIC);
+        out.extend(VERSION.to_le_bytes());
+        out.extend(self.salt.0.to_le_bytes());
+        out.extend(self.sequence.to_le_bytes());
+        out.extend(self.commit.to_le_bytes());
+        out.extend(genesis.as_internal().iter().take(4));
+        let checksum = crc32c::crc32c(&out);
+        out.extend(checksum.to_le_bytes());
+        out
     }
-    let offset = expected
-        .iter()
-        .zip(segment)
-        .take_while(|(expected, found)| expected == found)
-        .count();
-    Err(Wrong::new(
-        offset as u64,
-        format!("the header of segment {sequence}"),
-        "other bytes",
-    ))
+
+    fn fields(segment: &[u8]) -> Option<Header> {
+        let mut fields = Fields(segment.get(12..)?);
+        Some(Header {
+            salt: Salt(fields.u32()?),
+            sequence: fields.u64()?,
+            commit: fields.u64()?,
+        })
+    }
+
+    /// The header of `segment`, if it is the one it should have.
+    pub(crate) fn read(
+        segment: &[u8],
+        sequence: u64,
+        genesis: &BlockHash,
+    ) -> Result<Header, Wrong> {
+        let end = || Wrong::new(segment.len() as u64, "more of a header", "the end");
+        let header = Header {
+            sequence,
+            ..Header::fields(segment).ok_or_else(end)?
+        };
+        let expected = header.encode(genesis);
+        if segment.starts_with(&expected) {
+            return Ok(header);
+        }
+        let offset = expected
+            .iter()
+            .zip(segment)
+            .take_while(|(expected, found)| expected == found)
+            .count();
+        Err(Wrong::new(
+            offset as u64,
+            format!("the header of segment {sequence}"),
+            "other bytes",
+        ))
+    }
 }
 
 /// One record, its frame and companion as places in the segment.

@@ -1,72 +1,11 @@
 //! What a store answers, on the files of this machine.
 
-use std::{path::Path, sync::Arc, time::Duration};
+use std::{path::Path, time::Duration};
 
-use lightship_chain::{BlockHash, Height, HeightRange, TreeSizes, compact::EncodedBlock};
-use lightship_index::{Error, Reader, Truncated, View, Writer, testing::TestChain};
+use lightship_chain::{BlockHash, Height, TreeSizes};
+use lightship_index::{Error, Reader, Truncated, Writer, testing::TestChain};
 
-fn height(height: u32) -> Height {
-    Height::new(height)
-}
-
-fn heights(first: u32, last: u32) -> HeightRange {
-    HeightRange::new(height(first), height(last)).unwrap()
-}
-
-/// Appends and commits, `batch` blocks at a time.
-fn write(writer: &mut Writer, blocks: &[EncodedBlock], batch: usize) {
-    for blocks in blocks.chunks(batch) {
-        for block in blocks {
-            writer.append(block.clone()).unwrap();
-        }
-        writer.commit().unwrap();
-    }
-}
-
-/// Demands that a view answers with exactly these blocks, by every way of asking.
-pub(crate) fn assert_holds(view: &Arc<View>, blocks: &[EncodedBlock]) {
-    assert_eq!(view.tip(), blocks.last().map(|block| block.id));
-    let sizes = blocks.last().map_or(TreeSizes::ZERO, |block| block.sizes);
-    assert_eq!(view.tip_sizes(), sizes);
-    for block in blocks {
-        let at = block.id.height;
-        let stored = view.block(at).unwrap().unwrap();
-        assert!(view.covers(at));
-        assert_eq!(stored.frame, block.frame);
-        assert_eq!(stored.transparent, block.transparent);
-        assert_eq!(Some(stored.row), view.row(at));
-        assert_eq!(stored.row.hash, block.id.hash);
-        if at > Height::GENESIS {
-            assert_eq!(stored.row.previous, block.previous);
-        }
-        assert_eq!(stored.row.time, block.time);
-        assert_eq!(stored.row.sizes, block.sizes);
-        assert_eq!(stored.row.transactions, block.transactions);
-        assert_eq!(stored.row.size_bytes, block.size_bytes);
-        assert_eq!(view.height_of(&block.id.hash), Some(at));
-        assert_eq!(view.hash_at(at), Some(block.id.hash));
-    }
-    let Some(last) = blocks.last() else {
-        return;
-    };
-    for max_bytes in [1, 3000, 1 << 20] {
-        let mut next = Height::GENESIS;
-        let mut bytes = Vec::new();
-        for piece in view.frames(HeightRange::new(next, last.id.height).unwrap(), max_bytes) {
-            let piece = piece.unwrap();
-            assert_eq!(piece.range.first(), next);
-            assert!(piece.bytes.len() <= max_bytes || piece.range.len() == 1);
-            bytes.extend_from_slice(&piece.bytes);
-            next = piece.range.last().next().unwrap();
-        }
-        assert_eq!(Some(next), last.id.height.next());
-        let expected: Vec<u8> = blocks
-            .iter()
-            .flat_map(|block| block.frame.clone())
-            .collect();
-        assert!(bytes == expected);
-    }
-}
+use crate::chains::{assert_holds, build, height, heights, write};
 
 #[test]
 fn what_was_committed_is_read_and_found_again() {
@@ -181,29 +120,6 @@ fn a_rollback_below_the_seal_unseals() {
     assert_holds(&writer.reader().view(), &blocks);
 }
 
-fn build(writer: &Writer, blocks: &[EncodedBlock]) -> lightship_index::RangeBuilder {
-    let first = blocks[0].id.height;
-    let before = match first.previous() {
-        Some(_) => before_of(blocks),
-        None => TreeSizes::ZERO,
-    };
-    let mut range = writer
-        .begin_range(first, before, blocks[0].previous)
-        .unwrap();
-    for block in blocks {
-        range.append(block).unwrap();
-    }
-    range
-}
-
-/// The trees before the first of some blocks, read back from the whole chain.
-fn before_of(blocks: &[EncodedBlock]) -> TreeSizes {
-    let mut chain = TestChain::new(1);
-    let count = blocks[0].id.height.get();
-    chain.take_blocks(count);
-    chain.sizes()
-}
-
 #[test]
 fn ranges_built_newest_first_join_when_the_gap_closes() {
     let dir = tempfile::tempdir().unwrap();
@@ -212,7 +128,7 @@ fn ranges_built_newest_first_join_when_the_gap_closes() {
     let blocks = chain.take_blocks(64);
     let mut writer = Writer::open(dir.path(), store).unwrap();
     for first in [48, 32] {
-        let range = build(&writer, &blocks[first..first + 16]);
+        let range = build(&writer, blocks[first - 1].sizes, &blocks[first..first + 16]);
         assert!(range.is_complete());
         writer.seal(range).unwrap();
     }
@@ -226,7 +142,7 @@ fn ranges_built_newest_first_join_when_the_gap_closes() {
     );
     write(&mut writer, &blocks[..16], 5);
     writer.seal_through(height(15)).unwrap();
-    let range = build(&writer, &blocks[16..32]);
+    let range = build(&writer, blocks[15].sizes, &blocks[16..32]);
     writer.seal(range).unwrap();
     assert_holds(&writer.reader().view(), &blocks);
     assert_eq!(writer.reader().view().sealed_through(), Some(height(63)));
@@ -240,7 +156,7 @@ fn a_tail_that_reaches_an_island_is_sealed_and_joined() {
     let mut chain = TestChain::new(1);
     let blocks = chain.take_blocks(64);
     let mut writer = Writer::open(dir.path(), chain.store(16)).unwrap();
-    let range = build(&writer, &blocks[32..48]);
+    let range = build(&writer, blocks[31].sizes, &blocks[32..48]);
     writer.seal(range).unwrap();
     write(&mut writer, &blocks[..32], 32);
     assert_eq!(writer.tip(), Some(blocks[47].id));
@@ -257,7 +173,7 @@ fn an_island_of_another_branch_is_refused_and_truncation_heals_it() {
     let mut other = TestChain::after(blocks[31].id, blocks[31].sizes, 9);
     let mut strangers = other.take_blocks(16);
     strangers[0].previous = BlockHash::ZERO;
-    let range = build(&writer, &strangers);
+    let range = build(&writer, blocks[31].sizes, &strangers);
     writer.seal(range).unwrap();
     for block in &blocks[..32] {
         writer.append(block.clone()).unwrap();
@@ -284,7 +200,7 @@ fn an_incomplete_or_overlapping_range_is_refused_and_leaves_no_file() {
     half.append(&blocks[0]).unwrap();
     assert!(matches!(half.append(&blocks[2]), Err(Error::Gap { .. })));
     assert!(matches!(writer.seal(half), Err(Error::Range { .. })));
-    let whole = build(&writer, &blocks[..16]);
+    let whole = build(&writer, TreeSizes::ZERO, &blocks[..16]);
     write(&mut writer, &blocks[..1], 1);
     assert!(matches!(writer.seal(whole), Err(Error::Range { .. })));
     assert_eq!(dir.path().join("sealed").read_dir().unwrap().count(), 0);
