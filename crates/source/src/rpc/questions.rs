@@ -251,6 +251,10 @@ impl<T: Transport> Client<T> {
         if !self.reaches(range.first()).await? {
             return Ok(Vec::new());
         }
+        // An end of 0 means the tip to nodes. Genesis itself touches no address: its one output pays to a bare key.
+        if range.last() == Height::GENESIS {
+            return Ok(Vec::new());
+        }
         let question = json!([{
             "addresses": [address],
             "start": range.first().get(),
