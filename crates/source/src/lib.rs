@@ -7,6 +7,8 @@
 //! Links between blocks, tree sizes and positions are left to the callers, who know the chain below.
 
 mod block_source;
+#[cfg(feature = "simulated")]
+pub mod contract;
 mod error;
 pub mod files;
 mod node;

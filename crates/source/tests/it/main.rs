@@ -4,6 +4,7 @@
 //! * `answers` - what is read from each node's answers, well-formed and not;
 //! * `bulk` - batches of blocks;
 //! * `files` - blocks from files;
+//! * `contract` - that every source and node keeps the traits' promises (feature `simulated`);
 //! * `e2e` - against a running node, when the environment names one.
 //!
 //! `script` is the node they talk to: a TCP server that does as told.
@@ -15,6 +16,8 @@
 
 mod answers;
 mod bulk;
+#[cfg(feature = "simulated")]
+mod contract;
 mod e2e;
 mod faults;
 mod files;

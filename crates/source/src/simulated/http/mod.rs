@@ -84,13 +84,18 @@ impl Running {
             .worker_threads(2)
             .enable_all()
             .build()?;
-        let listener = runtime.block_on(TcpListener::bind((Ipv4Addr::LOCALHOST, 0)))?;
+        // Not with the runtime: this may be called on a thread of another.
+        let listener = std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+        listener.set_nonblocking(true)?;
         let address = listener.local_addr()?;
         let (stop, stopped) = oneshot::channel();
         let thread = std::thread::Builder::new()
             .name("simulated-node".to_owned())
             .spawn(move || {
                 runtime.block_on(async {
+                    let Ok(listener) = TcpListener::from_std(listener) else {
+                        return;
+                    };
                     tokio::select! {
                         _ = serve(node, listener, settings) => {}
                         _ = stopped => {}
