@@ -40,7 +40,7 @@ pub trait BlockSource: Send + Sync {
     ) -> Result<()>;
 
     /// Lends the one block of that hash, on any branch the node still knows; `Ok(false)` if it knows none. Near the tip
-    /// blocks are fetched this way. That the bytes hash to `hash` is left to the caller, who hashes them anyway.
+    /// blocks are fetched this way. The header of what is lent hashes to `hash`; whether the rest belongs to it is left to the caller.
     fn block(&self, hash: BlockHash, visit: &mut dyn FnMut(RawBlock<'_>)) -> Result<bool>;
 
     /// The sizes of the note commitment trees at the end of that block, or `None` if the node does not know the block.

@@ -11,6 +11,9 @@ use serde_json::Value;
 
 use crate::{NodeInfo, Place, SubtreeRoot, Utxo};
 
+/// Zebra never replaces a block below this many others.
+const MAX_REORG_BLOCKS: i64 = 1000;
+
 /// What was wrong, in words.
 pub(super) type Checked<T> = Result<T, String>;
 
@@ -267,10 +270,29 @@ pub(super) struct Transaction {
     #[serde(default)]
     in_active_chain: Option<bool>,
     #[serde(default)]
+    confirmations: Option<i64>,
+    #[serde(default)]
     blockhash: Option<String>,
 }
 
+/// `getblock "hash" 1`, of which only the transaction ids are read.
+#[derive(Deserialize)]
+pub(super) struct BlockIds {
+    pub(super) tx: Vec<String>,
+}
+
 impl Transaction {
+    /// The block that is said to hold it.
+    pub(super) fn block(&self) -> Checked<Option<BlockHash>> {
+        self.blockhash.as_deref().map(hash).transpose()
+    }
+
+    /// Whether it lies deeper than any block that can still be replaced.
+    pub(super) fn is_final(&self) -> bool {
+        self.confirmations
+            .is_some_and(|blocks| blocks > MAX_REORG_BLOCKS)
+    }
+
     /// Zebra: height of the best chain, -1 on a side chain, absent in the mempool. Others leave the height out on a side
     /// chain too, and name the block.
     pub(super) fn place(&self) -> Checked<Place> {

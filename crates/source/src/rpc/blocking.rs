@@ -81,20 +81,18 @@ impl Transport for Blocking {
         body: Bytes,
         authorization: Option<HeaderValue>,
     ) -> Result<Heard, Trouble> {
-        let Some(_pass) = self.gate.enter(self.timeout) else {
-            return Err(Trouble::Busy(
-                "too many of our own questions wait".to_owned(),
-            ));
-        };
-        let heard = self.send(&body, authorization);
-        match &heard {
-            Ok(heard) if heard.status == 429 || heard.status == 500 || heard.status == 503 => {
-                self.gate.crowded();
-            }
-            Ok(_) => self.gate.answered(),
-            Err(_) => {}
+        match self.gate.enter(self.timeout) {
+            Some(_pass) => self.send(&body, authorization),
+            None => Err(Trouble::TimedOut),
         }
-        heard
+    }
+
+    fn answered(&self) {
+        self.gate.answered();
+    }
+
+    fn crowded(&self) {
+        self.gate.crowded();
     }
 
     async fn pause(&self, time: Duration) {

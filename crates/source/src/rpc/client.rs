@@ -111,9 +111,13 @@ impl<T: Transport> Client<T> {
             match heard.and_then(|heard| heard.judge()) {
                 Ok(answer) => {
                     self.login.proved(&ticket);
+                    self.transport.answered();
                     return Ok(answer);
                 }
                 Err(trouble) => {
+                    if matches!(trouble, Trouble::Busy(_)) {
+                        self.transport.crowded();
+                    }
                     let pause = tries.weigh(trouble, &ticket)?;
                     self.transport.pause(pause).await;
                 }

@@ -4,23 +4,28 @@
 //! "there is none", and what each node does not do by itself.
 //!
 //! Measured on zebrad 7.0.0: `getblock` says -8 for an unknown block; `getblockhash` above the tip says -1, its code for
-//! anything; `getaddresstxids` moves a range that lies above the tip down to the tip.
+//! anything; `getaddresstxids` moves a range that lies above the tip down to the tip; `getrawtransaction` gives a transaction of a
+//! side chain the height it has there and the best chain's block at that height.
 
 use std::collections::BTreeSet;
 
 use bytes::Bytes;
-use lightship_chain::{BlockHash, BlockId, Height, HeightRange, ShieldedPool, TreeSizes, TxId};
+use lightship_chain::{
+    BlockHash, BlockId, Height, HeightRange, ShieldedPool, TreeSizes, TxId, parse,
+};
 use serde_json::json;
 
 use super::{
     answers::{
-        AddressUtxo, Balance, Best, BlockTrees, ChainInfo, Checked, Header, Info, PoolTree,
-        Subtrees, Transaction, TreeAt, Trees3, hash, height, txid,
+        AddressUtxo, Balance, Best, BlockIds, BlockTrees, ChainInfo, Checked, Header, Info,
+        PoolTree, Subtrees, Transaction, TreeAt, Trees3, hash, height, txid,
     },
     client::{Client, Repeat, refused, shape},
     transport::Transport,
 };
-use crate::{Error, NodeInfo, NodeTransaction, Result, Submitted, SubtreeRoot, TreeState, Utxo};
+use crate::{
+    Error, NodeInfo, NodeTransaction, Place, Result, Submitted, SubtreeRoot, TreeState, Utxo,
+};
 
 /// "Miscellaneous": Zebra's code for what has no other.
 const MISC: i32 = -1;
@@ -37,6 +42,8 @@ const REFUSALS: &[i32] = &[-22, -25, -26, -27];
 const SUBTREES: u32 = 1 << 16;
 /// Zebra's own bound on one answer.
 const MAX_UTXOS: u32 = 100_000;
+/// A transaction that changes its block more often while it is looked at is looked at again by the caller.
+const MAX_REORGS_AT_ONCE: u32 = 3;
 /// zcashd points at most once for each pool; a node that keeps pointing is broken.
 const MAX_SKIPS: usize = 16;
 
@@ -91,11 +98,19 @@ impl<T: Transport> Client<T> {
     }
 
     pub(super) async fn block(&self, hash: BlockHash) -> Result<Option<Bytes>> {
-        let reply = self.call("getblock", (hash.to_string(), 0)).await?;
+        const METHOD: &str = "getblock";
+        let reply = self.call(METHOD, (hash.to_string(), 0)).await?;
         if reply.refused_with(UNKNOWN_BLOCK) {
             return Ok(None);
         }
-        reply.hex().map(Some)
+        let bytes = reply.hex()?;
+        // The one question whose answer can be checked against itself.
+        let header = parse::Header::parse(&bytes).map(|(header, _)| header.hash());
+        match header {
+            Ok(found) if found == hash => Ok(Some(bytes)),
+            Ok(found) => Err(shape(METHOD, format!("block {found} instead of {hash}"))),
+            Err(error) => Err(shape(METHOD, error.to_string())),
+        }
     }
 
     pub(super) async fn tree_sizes(&self, hash: BlockHash) -> Result<Option<TreeSizes>> {
@@ -121,8 +136,33 @@ impl<T: Transport> Client<T> {
     }
 
     pub(super) async fn transaction(&self, id: TxId) -> Result<Option<NodeTransaction>> {
-        const METHOD: &str = "getrawtransaction";
-        let reply = self.call(METHOD, (id.to_string(), 1)).await?;
+        for _ in 0..MAX_REORGS_AT_ONCE {
+            let Some(transaction) = self.raw_transaction(id).await? else {
+                return Ok(None);
+            };
+            let bytes = const_hex::decode(&transaction.hex)
+                .map_err(|error| shape(TRANSACTION, error.to_string()))?;
+            let mut place = checked(TRANSACTION, transaction.place())?;
+            if let Place::Mined(height) = place
+                && !transaction.is_final()
+            {
+                // A wallet counts on a payment that is told to be mined, and the node tells so of replaced blocks too.
+                match self.is_in(id, height, &transaction).await? {
+                    Some(true) => {}
+                    Some(false) => place = Place::SideChain,
+                    None => continue,
+                }
+            }
+            return Ok(Some(NodeTransaction {
+                bytes: bytes.into(),
+                place,
+            }));
+        }
+        Err(shape(TRANSACTION, "a block that is gone when asked for"))
+    }
+
+    async fn raw_transaction(&self, id: TxId) -> Result<Option<Transaction>> {
+        let reply = self.call(TRANSACTION, (id.to_string(), 1)).await?;
         if let Some(refusal) = reply.refusal()
             && refusal.code == INVALID_ADDRESS_OR_KEY
         {
@@ -135,13 +175,27 @@ impl<T: Transport> Client<T> {
             }
             return Ok(None);
         }
-        let transaction: Transaction = reply.value()?;
-        let bytes = const_hex::decode(&transaction.hex)
-            .map_err(|error| shape(METHOD, error.to_string()))?;
-        Ok(Some(NodeTransaction {
-            bytes: bytes.into(),
-            place: checked(METHOD, transaction.place())?,
-        }))
+        reply.value().map(Some)
+    }
+
+    /// Whether the block that is said to hold `id` at `height` holds it. `None` if that block is no longer there.
+    async fn is_in(
+        &self,
+        id: TxId,
+        height: Height,
+        transaction: &Transaction,
+    ) -> Result<Option<bool>> {
+        let block = match checked(TRANSACTION, transaction.block())? {
+            Some(block) => Some(block),
+            None => self.hash_at(height).await?,
+        };
+        let Some(block) = block else { return Ok(None) };
+        let reply = self.call("getblock", (block.to_string(), 1)).await?;
+        if reply.refused_with(UNKNOWN_BLOCK) {
+            return Ok(None);
+        }
+        let ids: BlockIds = reply.value()?;
+        Ok(Some(ids.tx.contains(&id.to_string())))
     }
 
     pub(super) async fn submit(&self, bytes: Bytes) -> Result<Submitted> {
@@ -354,6 +408,7 @@ pub(super) struct HexBlocks {
 }
 
 const TREES: &str = "z_gettreestate";
+const TRANSACTION: &str = "getrawtransaction";
 const NOTHING: [(); 0] = [];
 
 fn checked<V>(method: &'static str, value: Checked<V>) -> Result<V> {

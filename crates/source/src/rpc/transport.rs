@@ -19,6 +19,12 @@ pub(super) trait Transport: Send + Sync {
         authorization: Option<HeaderValue>,
     ) -> impl Future<Output = Result<Heard, Trouble>> + Send;
 
+    /// The last exchange was answered.
+    fn answered(&self) {}
+
+    /// The last exchange was refused because the node has too much to do.
+    fn crowded(&self) {}
+
     /// Waits.
     fn pause(&self, time: Duration) -> impl Future<Output = ()> + Send;
 }

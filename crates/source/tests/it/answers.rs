@@ -1,7 +1,10 @@
 //! What is read from the answers of each kind of node, and what is refused.
 
 use bytes::Bytes;
-use lightship_chain::{BlockHash, Height, HeightRange, ShieldedPool, TreeSizes, TxId};
+use lightship_chain::{
+    BlockHash, Height, HeightRange, ShieldedPool, TreeSizes, TxId, Upgrade,
+    build::{Activations, ChainBuilder, Coinbase},
+};
 use lightship_source::{
     BlockSource, Error, Node, Place, Submitted, TreeState,
     rpc::{RpcNode, RpcSource},
@@ -158,6 +161,22 @@ fn only_the_codes_that_mean_it_are_a_missing_block_or_transaction() {
     }
 }
 
+#[test]
+fn a_block_of_another_name_is_not_taken() {
+    let mut chain = ChainBuilder::new(3, Activations::all_at(Upgrade::Nu5, 1));
+    let block = chain.next_block(Coinbase::default(), &[]).unwrap();
+    let (_script, node) = node("getblock", json!(const_hex::encode(&block.bytes)));
+    on_runtime(async {
+        let found = node.block(block.id.hash).await.unwrap().unwrap();
+        assert_eq!(found, block.bytes);
+        let error = node.block(hash(1)).await.unwrap_err();
+        assert!(
+            matches!(&error, Error::Shape { what, .. } if what.contains("instead of")),
+            "{error}"
+        );
+    });
+}
+
 /// zcashd without txindex finds nothing that is mined, and says how to change that.
 #[test]
 fn a_node_without_its_transaction_index_is_not_believed() {
@@ -173,14 +192,15 @@ fn a_node_without_its_transaction_index_is_not_believed() {
 
 #[test]
 fn a_transaction_has_a_place() {
+    let mined = Place::Mined(Height::new(7));
     for (reply, place) in [
         (
-            json!({ "hex": "abcd", "height": 7, "in_active_chain": true }),
-            Place::Mined(Height::new(7)),
+            json!({ "hex": "abcd", "height": 7, "confirmations": 1001, "in_active_chain": true }),
+            mined,
         ),
         (
-            json!({ "hex": "abcd", "height": 7, "blockhash": hex(1) }),
-            Place::Mined(Height::new(7)),
+            json!({ "hex": "abcd", "height": 7, "confirmations": 1001, "blockhash": hex(1) }),
+            mined,
         ),
         (
             json!({ "hex": "abcd", "height": -1, "in_active_chain": false }),
@@ -212,6 +232,52 @@ fn a_transaction_has_a_place() {
             Err(Error::Shape { .. })
         ));
     }
+}
+
+/// zebrad 7.0.0 says of a transaction that only a side chain holds that it is in the active chain, at the height it has on the side chain
+/// and in the best chain's block at that height. A wallet would show a payment as confirmed that is not.
+#[test]
+fn a_young_transaction_is_mined_only_if_its_block_holds_it() {
+    let young = json!({
+        "hex": "abcd", "height": 7, "confirmations": 2, "in_active_chain": true, "blockhash": hex(7),
+    });
+    let silent = json!({ "hex": "abcd", "height": 7 });
+    for reply in [young, silent] {
+        for (held, place) in [(1, Place::Mined(Height::new(7))), (2, Place::SideChain)] {
+            let reply = reply.clone();
+            let script = Script::new(move |_| {
+                let reply = reply.clone();
+                Act::Answer(Box::new(move |question| {
+                    Reply::Result(match question["method"].as_str().unwrap() {
+                        "getrawtransaction" => reply.clone(),
+                        "getblockhash" => json!(hex(7)),
+                        _ => {
+                            assert_eq!(question["params"], json!([hex(7), 1]));
+                            json!({ "tx": [hex(9), hex(held)] })
+                        }
+                    })
+                }))
+            });
+            let node = RpcNode::new(script.endpoint());
+            let found = on_runtime(node.transaction(txid(1))).unwrap().unwrap();
+            assert_eq!(found.place, place);
+        }
+    }
+}
+
+/// The block that held it is replaced between the two questions; then it is found waiting again.
+#[test]
+fn a_transaction_whose_block_is_replaced_meanwhile_is_looked_for_again() {
+    let script = Script::new(|asked| {
+        let number = asked.number;
+        Act::Answer(Box::new(move |_| match number {
+            0 => Reply::Result(json!({ "hex": "abcd", "height": 7, "blockhash": hex(7) })),
+            1 => Reply::Error(-5, "block height not in best chain"),
+            _ => Reply::Result(json!({ "hex": "abcd", "in_active_chain": false })),
+        }))
+    });
+    let found = on_runtime(RpcNode::new(script.endpoint()).transaction(txid(1)));
+    assert_eq!(found.unwrap().unwrap().place, Place::Mempool);
 }
 
 #[test]
