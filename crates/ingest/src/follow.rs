@@ -68,7 +68,8 @@ impl Run {
                 Some(_) => Err(Trouble::Unusable("the source has no block".into())),
             };
         };
-        if ours == Some(theirs) {
+        // A tip that fell into a range half written finds its blocks invisible: those go through the tail instead.
+        if ours == Some(theirs) && !self.appender.is_mid_range() {
             return self.settle(theirs);
         }
         if ours.is_none_or(|ours| ours.height < theirs.height) {

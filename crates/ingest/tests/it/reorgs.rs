@@ -6,7 +6,7 @@ use lightship_ingest::State;
 
 use crate::{
     running::{SEAL_DEPTH, assert_model, build, settings, start},
-    scripted::Scripted,
+    scripted::{Act, Call, Scripted},
 };
 
 /// Within the tail, around the seal depth, below it, and all but genesis.
@@ -126,6 +126,22 @@ fn readers_see_a_replacement_in_one_step() {
         seen.is_sorted() && !seen.is_empty(),
         "a reader saw the chain shrink: {seen:?}"
     );
+}
+
+/// A range is written straight to its sealed files while it is final, and its blocks become visible together. A rollback that
+/// ended at the last block written so far looked like the tip, and the blocks stayed invisible.
+#[test]
+fn a_tip_that_falls_into_a_range_half_written_is_reached() {
+    let source = Scripted::new(8, 140);
+    let dir = tempfile::tempdir().unwrap();
+    let middle = source.at(91);
+    source.script(move |call| match call {
+        Call::Lend(height) if height.get() == 92 => Act::Switch(middle),
+        _ => Act::Go,
+    });
+    let running = start(&source, dir.path(), settings());
+    assert_model(&running.reaches(middle), &source);
+    running.stop();
 }
 
 #[test]
