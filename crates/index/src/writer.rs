@@ -62,6 +62,8 @@ pub struct Writer {
     commit: u64,
     generation: u64,
     target: Option<BlockId>,
+    /// While a branch is exchanged, readers keep the picture from before.
+    holds_views: bool,
     poisoned: bool,
     /// Numbers the temporary files of ranges.
     builders: AtomicU64,
@@ -179,6 +181,7 @@ impl Writer {
             commit,
             generation: view.generation,
             target: None,
+            holds_views: false,
             poisoned: false,
             builders: AtomicU64::new(0),
             hub: Hub::new(view),
@@ -430,6 +433,30 @@ impl Writer {
         };
         self.or_poison(done)?;
         Ok(truncated)
+    }
+
+    /// Exchanges the blocks above `keep` for `branch`, lowest first, durably: readers see the chain before and the chain after, and nothing in
+    /// between. After a crash it may be found cut at `keep`.
+    ///
+    /// # Errors
+    ///
+    /// As [`Writer::truncate_above`], [`Writer::append`] and [`Writer::commit`]; readers then see how far it came.
+    pub fn replace_above(
+        &mut self,
+        keep: Option<Height>,
+        branch: Vec<EncodedBlock>,
+    ) -> Result<Truncated> {
+        self.holds_views = true;
+        let replaced = self.truncate_above(keep).and_then(|truncated| {
+            branch
+                .into_iter()
+                .try_for_each(|block| self.append(block))?;
+            self.commit()?;
+            Ok(truncated)
+        });
+        self.holds_views = false;
+        self.publish();
+        replaced
     }
 
     fn roll_back(&mut self, keep_blocks: u32) -> Result<()> {
@@ -705,6 +732,9 @@ impl Writer {
     }
 
     fn publish(&mut self) {
+        if self.holds_views {
+            return;
+        }
         self.generation += 1;
         self.hub.publish(View {
             generation: self.generation,
