@@ -41,7 +41,7 @@ const BATCH_BYTES: usize = 16 << 20;
 
 impl Appender {
     pub(crate) fn new(writer: Writer, progress: Arc<Progress>, batch_blocks: u32) -> Appender {
-        let store = writer.reader().view().store();
+        let store = writer.store();
         let end = writer.tip();
         progress.set_indexed(end);
         Appender {
@@ -100,7 +100,7 @@ impl Appender {
         block: CompactBlock,
         final_through: Option<Height>,
     ) -> Result<(), Trouble> {
-        let block = self.encode(block)?;
+        let block = self.encode(self.end, self.sizes, block)?;
         let (id, sizes, bytes) = (block.id, block.sizes, block.size_bytes);
         if self.range.is_none() && self.begins_final_range(id.height, final_through) {
             self.commit()?;
@@ -166,43 +166,65 @@ impl Appender {
     }
 
     /// Exchanges the blocks above `keep` for `branch`, lowest first, in one visible step.
+    ///
+    /// # Errors
+    ///
+    /// `Refused` if the branch does not follow, and then nothing has changed; `Fatal` if it cannot be written.
     pub(crate) fn replace(
         &mut self,
-        keep: Option<Height>,
+        keep: Height,
         branch: Vec<CompactBlock>,
     ) -> Result<Truncated, Trouble> {
         self.abandon_range();
         self.commit()?;
-        let dropped = self.writer.truncate_above(keep)?;
-        self.end = self.writer.tip();
-        self.sizes = self.writer.tip_sizes();
-        self.progress.set_indexed(self.end);
+        let view = self.writer.reader().view();
+        let Some(ancestor) = view.row(keep) else {
+            return Err(Trouble::Unusable(format!("block {keep} is not indexed")));
+        };
+        let mut end = BlockId {
+            height: keep,
+            hash: ancestor.hash,
+        };
+        let mut sizes = ancestor.sizes;
+        let mut encoded = Vec::with_capacity(branch.len());
+        let mut bytes = 0;
         for block in branch {
-            self.take(block, None)?;
+            let block = self.encode(Some(end), sizes, block)?;
+            (end, sizes) = (block.id, block.sizes);
+            bytes += u64::from(block.size_bytes);
+            encoded.push(block);
         }
-        self.commit()?;
-        Ok(dropped)
+        let blocks = encoded.len() as u64;
+        let replaced = self.writer.replace_above(Some(keep), encoded)?;
+        (self.end, self.sizes) = (Some(end), sizes);
+        self.progress.added(blocks, bytes, end);
+        Ok(replaced)
     }
 
     fn begins_final_range(&self, height: Height, final_through: Option<Height>) -> bool {
         let blocks = self.store.range_blocks.get();
-        height.get() % blocks == 0
+        height.get().is_multiple_of(blocks)
             && height
                 .checked_add(blocks - 1)
                 .is_some_and(|last| final_through.is_some_and(|through| last <= through))
     }
 
-    /// The block as it is stored, if it is the one that follows.
-    fn encode(&self, block: CompactBlock) -> Result<EncodedBlock, Refusal> {
+    /// The block as it is stored, if it is the one that follows `end`, where the trees have these `sizes`.
+    fn encode(
+        &self,
+        end: Option<BlockId>,
+        sizes: TreeSizes,
+        block: CompactBlock,
+    ) -> Result<EncodedBlock, Refusal> {
         let height = block.id.height;
-        let expected = self.next().ok_or(Refusal::Overflow { height })?;
+        let expected = above(end).ok_or(Refusal::Overflow { height })?;
         if height != expected {
             return Err(Refusal::Order {
                 expected,
                 found: height,
             });
         }
-        match self.end {
+        match end {
             Some(end) if block.previous != end.hash => {
                 return Err(Refusal::Link {
                     height,
@@ -218,6 +240,11 @@ impl Appender {
             }
             _ => {}
         }
-        block.after(self.sizes).ok_or(Refusal::Overflow { height })
+        block.after(sizes).ok_or(Refusal::Overflow { height })
     }
+}
+
+/// The height to come after `end`.
+fn above(end: Option<BlockId>) -> Option<Height> {
+    end.map_or(Some(Height::GENESIS), |end| end.height.next())
 }

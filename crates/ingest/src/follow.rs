@@ -258,7 +258,7 @@ impl Run {
         let depth = end.height.get().saturating_sub(ancestor.get());
         let activity = self.progress.activity();
         self.set_activity(Activity::Replacing);
-        let replaced = self.appender.replace(Some(ancestor), branch);
+        let replaced = self.appender.replace(ancestor, branch);
         self.set_activity(activity);
         let dropped = replaced?;
         self.progress.reorg(depth);

@@ -56,7 +56,7 @@ pub fn run(
         failed_at: None,
         answered: false,
     }
-    .to_the_end()
+    .go_on()
 }
 
 /// What a run holds.
@@ -102,7 +102,7 @@ struct SizeCheck {
 }
 
 impl Run {
-    fn to_the_end(mut self) -> Result<()> {
+    fn go_on(mut self) -> Result<()> {
         let ended = loop {
             if self.stop.is_stopped() {
                 break Ok(());

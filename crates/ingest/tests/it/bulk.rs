@@ -9,11 +9,12 @@ use std::{
 };
 
 use lightship_chain::Height;
-use lightship_index::Writer;
 use lightship_ingest::Settings;
 
 use crate::{
-    running::{RANGE_BLOCKS, SEAL_DEPTH, assert_model, build, settings, start, start_on, store_of},
+    running::{
+        RANGE_BLOCKS, SEAL_DEPTH, assert_model, build, open, settings, start, start_on, store_of,
+    },
     scripted::{Act, Call, Scripted},
 };
 
@@ -114,7 +115,7 @@ fn a_crash_at_any_publication_loses_nothing_that_was_published() {
     for crash_at in 1..40 {
         let source = Scripted::new(45, 150);
         let dir = tempfile::tempdir().unwrap();
-        let writer = Writer::open(dir.path(), store_of(&source)).unwrap();
+        let writer = open(dir.path(), store_of(&source));
         let published = AtomicU64::new(0);
         writer.reader().on_publish(Box::new(move |_| {
             if published.fetch_add(1, Ordering::Relaxed) == crash_at {
@@ -131,7 +132,7 @@ fn a_crash_at_any_publication_loses_nothing_that_was_published() {
         running.crashed_or_reaches(source.best());
         let before = reader.view().tip();
         drop(reader);
-        let again = Writer::open(dir.path(), store_of(&source)).unwrap();
+        let again = open(dir.path(), store_of(&source));
         assert!(
             again.tip().map(|tip| tip.height) >= before.map(|tip| tip.height),
             "published {before:?}, found {:?}",

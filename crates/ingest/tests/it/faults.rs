@@ -9,12 +9,11 @@ use std::{
 };
 
 use lightship_chain::{BlockHash, BlockId, Height, TreeSizes};
-use lightship_index::Writer;
 use lightship_ingest::{Error, Settings, State, Until};
 use lightship_source as source_crate;
 
 use crate::{
-    running::{assert_model, build, settings, start, start_on, store_of},
+    running::{assert_model, build, open, settings, start, start_on, store_of},
     scripted::{Act, Call, Scripted, refused},
 };
 
@@ -112,7 +111,7 @@ fn another_genesis_ends_the_run_and_changes_nothing() {
     let theirs = Scripted::new(17, 60);
     let dir = tempfile::tempdir().unwrap();
     build(&ours, dir.path(), settings());
-    let writer = Writer::open(dir.path(), store_of(&ours)).unwrap();
+    let writer = open(dir.path(), store_of(&ours));
     let running = start_on(&theirs, writer, settings());
     let reader = running.reader.clone();
     let ended = running.ended();
@@ -199,9 +198,9 @@ fn a_block_with_another_parent_is_refused() {
 #[test]
 fn a_block_with_transactions_of_another_is_refused() {
     lies_once(23, |mut bytes, _| {
-        // Header 177, count 1, transaction head 20, count 1, outpoint 36, and some bytes into the script: another id, the
-        // same shape, and a header that does not know.
-        bytes[177 + 1 + 20 + 1 + 36 + 4] ^= 1;
+        // Header 177, count 1, then version, group and branch of the coinbase: its lock time. Another id, the same shape, and a
+        // header that does not know.
+        bytes[177 + 1 + 12] ^= 1;
         Act::Bytes(bytes)
     });
 }
@@ -351,7 +350,7 @@ fn on_a_public_network_a_node_that_starts_over_empties_nothing() {
     let dir = tempfile::tempdir().unwrap();
     let mut id = store_of(&source);
     id.network = lightship_chain::Network::Test;
-    let running = start_on(&source, Writer::open(dir.path(), id).unwrap(), settings());
+    let running = start_on(&source, open(dir.path(), id), settings());
     let tip = source.best();
     running.reaches(tip);
     for height in [0, 50, 120, 250] {

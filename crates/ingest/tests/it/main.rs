@@ -1,10 +1,11 @@
 //! Runs against a source made of a script, on a real store.
 //!
 //! A new test goes where its subject is: `reorgs` (the best chain changes), `faults` (the source fails or lies), `bulk` (many
-//! blocks at once, and crashes), `schedules` (random histories against the model). What they share is `scripted` (the source)
-//! and `running` (a run, and the model it is held against).
+//! blocks at once, and crashes), `schedules` (random histories against the model). What they share is `scripted` (the source),
+//! `disk`, and `running` (a run, and the model it is held against).
 
 mod bulk;
+mod disk;
 mod faults;
 mod reorgs;
 mod running;

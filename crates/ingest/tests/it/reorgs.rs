@@ -26,8 +26,8 @@ fn a_reorg_of_any_depth_is_followed() {
         let tip = source.reorg(depth, depth + 1);
         let view = running.reaches(tip);
         assert_model(&view, &source);
-        let seen = running.progress.snapshot();
-        assert_eq!(seen.reorgs, count as u64 + 1);
+        let reorgs = count as u64 + 1;
+        let seen = running.snapshot_when("it is counted", |seen| seen.reorgs == reorgs);
         assert_eq!(seen.last_reorg_depth, depth as u32);
     }
     running.stop();

@@ -12,7 +12,7 @@ use lightship_chain::{BlockId, Height, Network};
 use lightship_index::{Reader, StoreId, View, Writer};
 use lightship_ingest::{Progress, Result, Settings, Snapshot, Stop, Until, run};
 
-use crate::scripted::Scripted;
+use crate::{disk::QuickDisk, scripted::Scripted};
 
 pub(crate) const RANGE_BLOCKS: u32 = 8;
 pub(crate) const SEAL_DEPTH: u32 = 20;
@@ -49,13 +49,14 @@ pub(crate) struct Running {
     thread: JoinHandle<Result<()>>,
 }
 
+/// Opens a store on a disk without syncs.
+pub(crate) fn open(dir: &Path, id: StoreId) -> Writer {
+    Writer::open_on(Arc::new(QuickDisk::default()), dir, id).unwrap()
+}
+
 /// Begins a run on the store in `dir`.
 pub(crate) fn start(source: &Arc<Scripted>, dir: &Path, settings: Settings) -> Running {
-    start_on(
-        source,
-        Writer::open(dir, store_of(source)).unwrap(),
-        settings,
-    )
+    start_on(source, open(dir, store_of(source)), settings)
 }
 
 pub(crate) fn start_on(source: &Arc<Scripted>, writer: Writer, settings: Settings) -> Running {
