@@ -101,9 +101,33 @@ pub(crate) fn load(layout: &Layout, manifest: Manifest) -> Result<Loaded> {
                 found: error.to_string(),
             }
         })?;
+    let Replayed {
+        mut tail,
+        commit,
+        open,
+    } = replay(layout, &manifest)?;
+    rebase(layout, &manifest, &sealed, &mut tail)?;
+    Ok(Loaded {
+        sealed,
+        tail,
+        commit,
+        open,
+        manifest,
+    })
+}
+
+/// What the tail's segments hold, not yet compared with what is sealed.
+pub(crate) struct Replayed {
+    pub(crate) tail: Tail,
+    commit: u64,
+    open: Option<OpenSegment>,
+}
+
+/// Goes through the segments that `manifest` names.
+pub(crate) fn replay(layout: &Layout, manifest: &Manifest) -> Result<Replayed> {
     let mut replay = Replay {
         layout,
-        manifest: &manifest,
+        manifest,
         tail: Tail::new(Height::GENESIS),
         commit: 0,
         ended: true,
@@ -112,19 +136,10 @@ pub(crate) fn load(layout: &Layout, manifest: Manifest) -> Result<Loaded> {
     for segment in &manifest.segments {
         replay.segment(segment)?;
     }
-    let Replay {
-        mut tail,
-        commit,
-        open,
-        ..
-    } = replay;
-    rebase(layout, &manifest, &sealed, &mut tail)?;
-    Ok(Loaded {
-        sealed,
-        tail,
-        commit,
-        open,
-        manifest,
+    Ok(Replayed {
+        tail: replay.tail,
+        commit: replay.commit,
+        open: replay.open,
     })
 }
 

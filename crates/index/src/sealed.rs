@@ -79,6 +79,19 @@ impl SealedRange {
         })
     }
 
+    pub(crate) fn path(&self, part: Part) -> PathBuf {
+        Layout::part(&self.stem, part)
+    }
+
+    /// All of one file.
+    pub(crate) fn bytes(&self, part: Part) -> &Bytes {
+        match part {
+            Part::Blocks => &self.blocks,
+            Part::Transparent => &self.transparent,
+            Part::Columns => &self.columns,
+        }
+    }
+
     pub(crate) fn first(&self) -> Height {
         self.header.first
     }
@@ -179,15 +192,11 @@ impl SealedRange {
     }
 
     fn slice(&self, part: Part, start: u64, end: u64) -> Result<Bytes> {
-        let file = if part == Part::Blocks {
-            &self.blocks
-        } else {
-            &self.transparent
-        };
+        let file = self.bytes(part);
         match (usize::try_from(start), usize::try_from(end)) {
             (Ok(start), Ok(end)) if start <= end && end <= file.len() => Ok(file.slice(start..end)),
             _ => Err(Error::Corrupt {
-                path: Layout::part(&self.stem, Part::Columns),
+                path: self.path(Part::Columns),
                 offset: 0,
                 expected: format!(
                     "places within the {} bytes of the {part:?} file",
@@ -204,7 +213,7 @@ impl SealedRange {
             return Ok(());
         }
         Err(Error::Corrupt {
-            path: Layout::part(&self.stem, part),
+            path: self.path(part),
             offset: start,
             expected: format!("{} bytes with checksum {expected:08x}", end - start),
             found: format!("{found:08x}"),
