@@ -1,1 +1,35 @@
-//! Empty room: see the crate's description in its manifest.
+//! Answers wallets: the lightwallet protocol v0.5.0 over gRPC, health, reflection, metrics.
+//!
+//! In: an index to read ([`lightship_index::Reader`]) and a node to ask ([`lightship_source::Node`]). Out: answers on a gRPC listener and,
+//! for the operator, on an HTTP one. The one asynchronous room. Building the index is left to `ingest`, which is not known here;
+//! TLS, configuration and signals are left to the program.
+//!
+//! Where to read: `query` is what each method answers, without transport; `range` is how blocks stream out of the index; `status`
+//! is the one table of what wallets are told when something is wrong; `grpc` and `server` put it on the wire.
+
+mod address;
+mod answer;
+mod backend;
+mod grpc;
+mod http;
+mod info;
+mod limits;
+mod mempool;
+mod method;
+pub mod proto;
+mod query;
+mod range;
+mod readiness;
+mod server;
+mod settings;
+mod stall;
+mod status;
+mod telemetry;
+mod tip;
+
+pub use backend::{Backend, NodeHealth};
+pub use server::{Error, serve};
+pub use settings::{Build, Http2, Limits, Readiness, Settings};
+pub use status::Refusal;
+pub use telemetry::install as install_metrics;
+pub use tip::served_tip;

@@ -1,0 +1,59 @@
+//! What the server answers from, and what it knows of the node's health.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use lightship_index::Reader;
+use lightship_source::Node;
+
+/// What the server answers from.
+#[derive(Clone)]
+pub struct Backend {
+    /// The index.
+    pub reader: Reader,
+    /// The node, for what the index does not hold.
+    pub node: Arc<dyn Node>,
+    /// What whoever follows the node knows of it; asked about once a second and at each `/readyz`.
+    pub health: Arc<dyn Fn() -> NodeHealth + Send + Sync>,
+}
+
+/// What is known of the node.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NodeHealth {
+    /// When it last gave a sensible answer; `None` if it never has.
+    pub last_answer: Option<Instant>,
+}
+
+/// When the server itself last heard of the node, beside what [`Backend::health`] says.
+#[derive(Debug)]
+pub(crate) struct Heard {
+    began: Instant,
+    /// Milliseconds since `began`, plus 1; 0 for never.
+    at: AtomicU64,
+}
+
+impl Heard {
+    pub(crate) fn new() -> Heard {
+        Heard {
+            began: Instant::now(),
+            at: AtomicU64::new(0),
+        }
+    }
+
+    /// The node has just answered.
+    pub(crate) fn now(&self) {
+        let at = u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX - 1) + 1;
+        self.at.store(at, Ordering::Relaxed);
+    }
+
+    /// When it last did.
+    pub(crate) fn last(&self) -> Option<Instant> {
+        let at = self.at.load(Ordering::Relaxed).checked_sub(1)?;
+        self.began.checked_add(Duration::from_millis(at))
+    }
+}

@@ -1,0 +1,96 @@
+//! The operator's side: `/livez`, `/readyz`, `/metrics`, over plain HTTP/1.1 on a listener of its own.
+//!
+//! `/livez` is 200 while the process runs, whatever the node does. `/readyz` is 200 or 503 with one line that says why. `/metrics` is
+//! Prometheus text.
+
+use std::{convert::Infallible, sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use http::{HeaderValue, Method, Request, Response, StatusCode, header::CONTENT_TYPE};
+use http_body_util::Full;
+use hyper::{body::Incoming, server::conn::http1, service::service_fn};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::{net::TcpListener, sync::Semaphore};
+
+use crate::telemetry;
+
+/// Monitors are few; more connections than this wait.
+const MAX_CONNECTIONS: usize = 64;
+const MAX_CONNECTION_TIME: Duration = Duration::from_secs(60);
+const HEADER_PATIENCE: Duration = Duration::from_secs(10);
+
+/// Says why the server is not ready, or `None` if it is.
+pub(crate) type Unready = Arc<dyn Fn() -> Option<String> + Send + Sync>;
+
+/// Answers on `listener` for ever.
+pub(crate) async fn run(listener: TcpListener, unready: Unready) {
+    let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+    loop {
+        let place = Arc::clone(&places)
+            .acquire_owned()
+            .await
+            .expect("the semaphore is never closed");
+        let stream = match listener.accept().await {
+            Ok((stream, _)) => stream,
+            Err(error) => {
+                tracing::warn!(%error, "cannot accept a connection for health and metrics");
+                tokio::time::sleep(Duration::from_millis(100)).await;
+                continue;
+            }
+        };
+        let unready = Arc::clone(&unready);
+        tokio::spawn(async move {
+            let service = service_fn(|request| {
+                let response = answer(&request, &unready);
+                async { Ok::<_, Infallible>(response) }
+            });
+            let connection = http1::Builder::new()
+                .timer(TokioTimer::new())
+                .header_read_timeout(HEADER_PATIENCE)
+                .serve_connection(TokioIo::new(stream), service);
+            // A monitor that leaves early or stays for ever is no news.
+            let _ = tokio::time::timeout(MAX_CONNECTION_TIME, connection).await;
+            drop(place);
+        });
+    }
+}
+
+fn answer(request: &Request<Incoming>, unready: &Unready) -> Response<Full<Bytes>> {
+    if request.method() != Method::GET && request.method() != Method::HEAD {
+        return text(
+            StatusCode::METHOD_NOT_ALLOWED,
+            "only GET is answered here\n".into(),
+        );
+    }
+    match request.uri().path() {
+        "/livez" => text(StatusCode::OK, "alive\n".into()),
+        "/readyz" => match unready() {
+            None => text(StatusCode::OK, "ready\n".into()),
+            Some(why) => text(
+                StatusCode::SERVICE_UNAVAILABLE,
+                format!("not ready: {why}\n"),
+            ),
+        },
+        "/metrics" => match telemetry::install() {
+            Some(handle) => text(StatusCode::OK, handle.render()),
+            None => text(
+                StatusCode::NOT_FOUND,
+                "this process sends its metrics elsewhere\n".into(),
+            ),
+        },
+        _ => text(
+            StatusCode::NOT_FOUND,
+            "here are /livez, /readyz and /metrics\n".into(),
+        ),
+    }
+}
+
+fn text(status: StatusCode, text: String) -> Response<Full<Bytes>> {
+    let mut response = Response::new(Full::new(Bytes::from(text)));
+    *response.status_mut() = status;
+    response.headers_mut().insert(
+        CONTENT_TYPE,
+        HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8"),
+    );
+    response
+}

@@ -1,0 +1,133 @@
+//! What each method answers, without transport.
+//!
+//! In: a decoded request, and one view of the chain taken when the call begins. Out: a decoded answer, a stream of them, or a
+//! [`Refusal`]. What the index holds is answered from the view; what only the node knows is asked of it, and an answer that
+//! cannot be had is a refusal, never an empty success.
+
+mod addresses;
+mod block;
+mod info;
+mod transactions;
+mod trees;
+
+use std::{pin::Pin, sync::Arc};
+
+use futures_util::Stream;
+use lightship_chain::{BlockHash, BlockId, Height, Network};
+use lightship_index::{Reader, View};
+use lightship_source::Node;
+
+use crate::{
+    info::Info, limits::hash_bytes, mempool::Mempool, proto, range::Live, settings::Settings,
+    status::Refusal, tip::served_tip,
+};
+
+/// Answers of a streaming method.
+pub(crate) type Answers<T> = Pin<Box<dyn Stream<Item = Result<T, Refusal>> + Send>>;
+
+/// Everything an answer is made from; one for the whole server.
+pub(crate) struct Query {
+    pub(crate) reader: Reader,
+    pub(crate) node: Arc<dyn Node>,
+    pub(crate) live: Live,
+    pub(crate) info: Arc<Info>,
+    pub(crate) mempool: Mempool,
+    pub(crate) settings: Settings,
+    pub(crate) pings: std::sync::atomic::AtomicI64,
+}
+
+/// What a call is answered from.
+pub(crate) struct Picture {
+    pub(crate) view: Arc<View>,
+    pub(crate) tip: BlockId,
+}
+
+/// Where a block is, once its `BlockID` is understood.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Found {
+    /// In the index.
+    Indexed(BlockId),
+    /// Not in the index yet, by height: on the node's best chain.
+    ByHeight(Height),
+    /// Not in the index, by hash, as the node has it.
+    ByHash(BlockId),
+}
+
+impl Query {
+    /// The picture of this moment.
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal::NotReady`] while there is no tip.
+    pub(crate) fn picture(&self) -> Result<Picture, Refusal> {
+        let view = self.reader.view();
+        let tip = served_tip(&view).ok_or(Refusal::NotReady)?;
+        Ok(Picture { view, tip })
+    }
+
+    /// `GetLatestBlock`.
+    pub(crate) fn latest_block(&self) -> Result<proto::BlockId, Refusal> {
+        let tip = self.picture()?.tip;
+        Ok(proto::BlockId {
+            height: tip.height.into(),
+            hash: wire_hash(tip.hash),
+        })
+    }
+
+    pub(crate) fn network(&self) -> Network {
+        self.reader.view().store().network
+    }
+
+    /// What a `BlockID` means: a hash counts before a height, in protocol order first and in display order second.
+    ///
+    /// Height 0 without a hash is the genesis block; methods for which it is not check before.
+    pub(crate) async fn find(
+        &self,
+        picture: &Picture,
+        id: &proto::BlockId,
+    ) -> Result<Found, Refusal> {
+        if id.hash.is_empty() {
+            let height = Height::try_from(id.height)?;
+            if height > picture.tip.height {
+                return Err(Refusal::AboveTip {
+                    height,
+                    tip: picture.tip.height,
+                });
+            }
+            return Ok(match picture.view.row(height) {
+                Some(row) => Found::Indexed(BlockId {
+                    height,
+                    hash: row.hash,
+                }),
+                None => Found::ByHeight(height),
+            });
+        }
+        let bytes = hash_bytes("hash", &id.hash)?;
+        let readings = [
+            BlockHash::from_internal(bytes),
+            BlockHash::from_display_order(bytes),
+        ];
+        for hash in readings {
+            if let Some(height) = picture.view.height_of(&hash) {
+                return Ok(Found::Indexed(BlockId { height, hash }));
+            }
+        }
+        // The index may be incomplete or a block behind; whether the hash is unknown is then the node's to say.
+        for hash in readings {
+            if let Some(state) = self.node.tree_state(hash).await? {
+                let height = state.id.height;
+                return if self.node.hash_at(height).await? == Some(hash) {
+                    Ok(Found::ByHash(BlockId { height, hash }))
+                } else {
+                    Err(Refusal::BlockNotFound)
+                };
+            }
+        }
+        Err(Refusal::BlockNotFound)
+    }
+}
+
+/// A block hash in a `bytes` field: protocol order.
+pub(crate) fn wire_hash(hash: BlockHash) -> bytes::Bytes {
+    bytes::Bytes::copy_from_slice(hash.as_internal())
+}

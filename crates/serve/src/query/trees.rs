@@ -1,0 +1,118 @@
+//! Note commitment trees: states and subtree roots, from the node.
+
+use std::sync::Arc;
+
+use futures_util::{StreamExt as _, stream};
+use lightship_chain::{BlockHash, ShieldedPool};
+
+use super::{Answers, Found, Query};
+use crate::{proto, status::Refusal};
+
+/// The highest index a subtree of 2^16 notes can have in a tree of 2^32.
+const MAX_SUBTREE_INDEX: u32 = 65_535;
+/// Block hashes asked for at once, for roots whose block is not indexed yet.
+const CONCURRENCY: usize = 8;
+
+impl Query {
+    /// `GetTreeState`.
+    pub(crate) async fn tree_state(
+        &self,
+        id: &proto::BlockId,
+    ) -> Result<proto::TreeState, Refusal> {
+        let picture = self.picture()?;
+        let (hash, missing) = match self.find(&picture, id).await? {
+            Found::Indexed(found) if id.hash.is_empty() => (found.hash, Refusal::Replaced),
+            Found::Indexed(found) | Found::ByHash(found) => (found.hash, Refusal::BlockNotFound),
+            Found::ByHeight(height) => (
+                self.node.hash_at(height).await?.ok_or(Refusal::Replaced)?,
+                Refusal::Replaced,
+            ),
+        };
+        self.tree_state_of(hash).await?.ok_or(missing)
+    }
+
+    /// `GetLatestTreeState`: of the served tip, by hash, so that height, hash and trees are of one block.
+    pub(crate) async fn latest_tree_state(&self) -> Result<proto::TreeState, Refusal> {
+        let tip = self.picture()?.tip;
+        self.tree_state_of(tip.hash).await?.ok_or(Refusal::Replaced)
+    }
+
+    async fn tree_state_of(&self, hash: BlockHash) -> Result<Option<proto::TreeState>, Refusal> {
+        let Some(state) = self.node.tree_state(hash).await? else {
+            return Ok(None);
+        };
+        if state.id.hash != hash {
+            tracing::warn!(asked = %hash, got = %state.id.hash, "the node sent another block's tree state");
+            return Err(Refusal::NodeAway);
+        }
+        Ok(Some(proto::TreeState {
+            network: self.chain_name(),
+            height: state.id.height.into(),
+            hash: state.id.hash.to_string(),
+            time: state.time,
+            // A pool that is not active is the empty string; an active one without notes never is.
+            sapling_tree: state.sapling.unwrap_or_default(),
+            orchard_tree: state.orchard.unwrap_or_default(),
+            ironwood_tree: state.ironwood.unwrap_or_default(),
+        }))
+    }
+
+    /// `GetSubtreeRoots`.
+    pub(crate) async fn subtree_roots(
+        &self,
+        request: &proto::GetSubtreeRootsArg,
+    ) -> Result<Answers<proto::SubtreeRoot>, Refusal> {
+        let pool = match request.shielded_protocol {
+            0 => ShieldedPool::Sapling,
+            1 => ShieldedPool::Orchard,
+            2 => ShieldedPool::Ironwood,
+            value => return Err(Refusal::UnknownShieldedPool { value }),
+        };
+        let start = request.start_index;
+        if start > MAX_SUBTREE_INDEX {
+            return Err(Refusal::SubtreeIndex { start });
+        }
+        let all = MAX_SUBTREE_INDEX + 1 - start;
+        let limit = match request.max_entries {
+            0 => None,
+            entries if entries >= all => None,
+            entries => Some(entries),
+        };
+        let picture = self.picture()?;
+        let mut roots = self.node.subtree_roots(pool, start, limit).await?;
+        roots.truncate(limit.unwrap_or(all) as usize);
+        // A subtree that a block above the served tip completed is not complete yet as this call sees it.
+        let served = roots
+            .iter()
+            .position(|root| root.end_height > picture.tip.height)
+            .unwrap_or(roots.len());
+        roots.truncate(served);
+        let node = Arc::clone(&self.node);
+        let answers = stream::iter(roots)
+            .map(move |root| {
+                let indexed = picture.view.row(root.end_height).map(|row| row.hash);
+                let node = Arc::clone(&node);
+                async move {
+                    let hash = match indexed {
+                        Some(hash) => hash,
+                        None => node
+                            .hash_at(root.end_height)
+                            .await?
+                            .ok_or(Refusal::Replaced)?,
+                    };
+                    Ok(proto::SubtreeRoot {
+                        root_hash: bytes::Bytes::copy_from_slice(&root.root),
+                        completing_block_hash: completing_block_hash(hash),
+                        completing_block_height: root.end_height.into(),
+                    })
+                }
+            })
+            .buffered(CONCURRENCY);
+        Ok(Box::pin(answers))
+    }
+}
+
+/// The one `bytes` field that carries a hash in display order: deployed servers do, and comparisons are made with them.
+fn completing_block_hash(hash: BlockHash) -> bytes::Bytes {
+    bytes::Bytes::copy_from_slice(&hash.to_display_order())
+}

@@ -1,0 +1,289 @@
+//! One window of a range after the other, from the index where it reaches and from the node where it does not.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use futures_util::{StreamExt as _, stream};
+use lightship_chain::{BlockHash, Height, HeightRange, TreeSizes};
+use lightship_index::{Reader, Row, View};
+
+use super::{
+    Live, Plan, Projection,
+    window::{self, Origin, Piece, towards},
+};
+use crate::status::Refusal;
+
+/// The first window is small, so that its first bytes leave early and a short range does no more than it must.
+const FIRST_WINDOW_BYTES: usize = 128 << 10;
+/// Later ones are large enough that handing them between threads costs nothing next to sending them.
+const MAX_WINDOW_BYTES: usize = 1 << 20;
+/// Windows that are not slices of mapped files lie in memory, once for each stream.
+const MAX_PROJECTED_WINDOW_BYTES: usize = 256 << 10;
+/// How far ahead of the transport the node is asked.
+const LIVE_WINDOW_BLOCKS: usize = 8;
+/// Blocks of one stream being fetched from the node at once.
+const LIVE_CONCURRENCY: usize = 4;
+/// How far a window looks for the end of an island.
+const MAX_ISLAND_LOOK_BLOCKS: u32 = 8_192;
+
+/// Makes the pieces of one range.
+pub(crate) struct Producer {
+    reader: Reader,
+    live: Live,
+    /// The picture this call is answered from.
+    pinned: Arc<View>,
+    projection: Projection,
+    /// The next block to be read; `None` at the end.
+    next: Option<Height>,
+    last: Height,
+    descending: bool,
+    ending: Option<Refusal>,
+    budget: usize,
+    /// The last block read.
+    behind: Option<Behind>,
+}
+
+/// The last block read: what the next one must link to.
+#[derive(Clone, Copy)]
+struct Behind {
+    hash: BlockHash,
+    previous: BlockHash,
+    /// Sizes at the end of that block (ascending), or of the block below it (descending), if known.
+    sizes: Option<TreeSizes>,
+    from_index: bool,
+}
+
+/// What one step yields: pieces, and after the last of them maybe the end.
+pub(crate) struct Window {
+    pub(crate) pieces: Vec<Piece>,
+    /// The stream ends after these pieces, so.
+    pub(crate) end: Option<Result<(), Refusal>>,
+}
+
+impl Producer {
+    /// A producer of `plan` as seen in `pinned`.
+    pub(crate) fn new(reader: Reader, live: Live, pinned: Arc<View>, plan: Plan) -> Producer {
+        Producer {
+            reader,
+            live,
+            pinned,
+            projection: plan.projection,
+            next: Some(plan.first),
+            last: plan.last,
+            descending: plan.first > plan.last,
+            ending: plan.ending,
+            budget: FIRST_WINDOW_BYTES,
+            behind: None,
+        }
+    }
+
+    /// Whether blocks go out highest first.
+    pub(crate) fn descending(&self) -> bool {
+        self.descending
+    }
+
+    /// Reads the next window.
+    pub(crate) async fn window(mut self) -> (Producer, Window) {
+        let Some(height) = self.next else {
+            let end = self.ending.take().map_or(Ok(()), Err);
+            let window = Window {
+                pieces: Vec::new(),
+                end: Some(end),
+            };
+            return (self, window);
+        };
+        let (pieces, failed) = match self.view_of(height) {
+            Some(view) => match self.from_index(view, height).await {
+                Ok(pieces) => (pieces, None),
+                Err(refusal) => (Vec::new(), Some(refusal)),
+            },
+            None => self.from_node(height).await,
+        };
+        let end = match failed {
+            Some(refusal) => Some(Err(refusal)),
+            None if self.next.is_none() => Some(self.ending.take().map_or(Ok(()), Err)),
+            None => None,
+        };
+        (self, Window { pieces, end })
+    }
+
+    /// The pinned view if it has that height; else the newest, into which the block may have come since.
+    fn view_of(&self, height: Height) -> Option<Arc<View>> {
+        if self.pinned.covers(height) {
+            return Some(Arc::clone(&self.pinned));
+        }
+        let newest = self.reader.view();
+        newest.covers(height).then_some(newest)
+    }
+
+    async fn from_index(&mut self, view: Arc<View>, height: Height) -> Result<Vec<Piece>, Refusal> {
+        let row = row(&view, height)?;
+        self.check_link(row.hash, row.previous)?;
+        let to = reach(&view, height, self.last);
+        let (projection, budget) = (self.projection, self.budget);
+        self.budget = (budget * 2).min(if projection == Projection::Stored && !self.descending {
+            MAX_WINDOW_BYTES
+        } else {
+            MAX_PROJECTED_WINDOW_BYTES
+        });
+        let reading = Arc::clone(&view);
+        let pieces = tokio::task::spawn_blocking(move || {
+            window::read(&reading, height, to, projection, budget)
+        })
+        .await
+        .map_err(|error| {
+            tracing::error!(%error, "reading a window failed");
+            Refusal::Damaged
+        })??;
+        let end = pieces.last().map_or(height, |piece| {
+            if self.descending {
+                piece.heights.first()
+            } else {
+                piece.heights.last()
+            }
+        });
+        self.next = towards(end, self.last);
+        if self.next.is_some() {
+            let row = self::row(&view, end)?;
+            let below = end.previous().and_then(|below| view.row(below));
+            self.behind = Some(Behind {
+                hash: row.hash,
+                previous: row.previous,
+                sizes: if self.descending {
+                    below.map(|row| row.sizes)
+                } else {
+                    Some(row.sizes)
+                },
+                from_index: true,
+            });
+        }
+        Ok(pieces)
+    }
+
+    /// A few blocks from the node; with what was read before a failure, and the failure.
+    async fn from_node(&mut self, height: Height) -> (Vec<Piece>, Option<Refusal>) {
+        let mut heights = Vec::with_capacity(LIVE_WINDOW_BLOCKS);
+        let mut next = Some(height);
+        while let Some(at) = next
+            && heights.len() < LIVE_WINDOW_BLOCKS
+            && !self.pinned.covers(at)
+        {
+            heights.push(at);
+            next = towards(at, self.last);
+        }
+        let live = self.live.clone();
+        let mut blocks = std::pin::pin!(
+            stream::iter(heights)
+                .map(|height| {
+                    let live = live.clone();
+                    async move { (height, live.at(height).await) }
+                })
+                .buffered(LIVE_CONCURRENCY)
+        );
+        let mut pieces = Vec::with_capacity(LIVE_WINDOW_BLOCKS);
+        while let Some((height, block)) = blocks.next().await {
+            let piece = match block {
+                Ok(block) => self.from_compact(block).await,
+                Err(refusal) => Err(refusal),
+            };
+            match piece {
+                Ok(piece) => pieces.push(piece),
+                Err(refusal) => return (pieces, Some(refusal)),
+            }
+            self.next = towards(height, self.last);
+        }
+        (pieces, None)
+    }
+
+    async fn from_compact(
+        &mut self,
+        block: lightship_chain::compact::CompactBlock,
+    ) -> Result<Piece, Refusal> {
+        let (id, previous, notes) = (block.id, block.previous, block.notes);
+        self.check_link(id.hash, previous)?;
+        let before = match self.behind.and_then(|behind| behind.sizes) {
+            Some(sizes) if !self.descending => sizes,
+            // The sizes at the end of this very block; those before it are less its own notes.
+            Some(sizes) => less(sizes, notes).ok_or_else(|| {
+                tracing::warn!(height = %id.height, "the node's tree sizes and blocks do not agree");
+                Refusal::NodeAway
+            })?,
+            None => match id.height.previous().and_then(|below| self.pinned.row(below)) {
+                Some(row) if row.hash == previous => row.sizes,
+                _ => self.live.sizes(previous).await?,
+            },
+        };
+        let encoded = block.after(before).ok_or_else(|| {
+            tracing::warn!(height = %id.height, "a tree would overflow");
+            Refusal::NodeAway
+        })?;
+        self.behind = Some(Behind {
+            hash: id.hash,
+            previous,
+            sizes: Some(if self.descending {
+                before
+            } else {
+                encoded.sizes
+            }),
+            from_index: false,
+        });
+        let bytes = if self.projection == Projection::Stored {
+            Bytes::from(encoded.frame)
+        } else {
+            let mut out = Vec::with_capacity(encoded.frame.len());
+            self.projection
+                .put(&encoded.frame, &encoded.transparent, &mut out)?;
+            Bytes::from(out)
+        };
+        Ok(Piece {
+            heights: HeightRange::single(id.height),
+            bytes,
+            origin: Origin::Node(id.hash),
+        })
+    }
+
+    /// Whether a block with that name and parent continues what was read.
+    fn check_link(&self, hash: BlockHash, previous: BlockHash) -> Result<(), Refusal> {
+        match self.behind {
+            None => Ok(()),
+            Some(behind) if self.descending && behind.previous == hash => Ok(()),
+            Some(behind) if !self.descending && behind.hash == previous => Ok(()),
+            Some(behind) => {
+                tracing::debug!(from_index = behind.from_index, "two origins do not link");
+                Err(Refusal::Replaced)
+            }
+        }
+    }
+}
+
+fn row(view: &View, height: Height) -> Result<Row, Refusal> {
+    view.row(height).ok_or_else(|| {
+        tracing::error!(%height, "the index covers a block it has no row for");
+        Refusal::Damaged
+    })
+}
+
+/// How far from `from` towards `to` the view holds every height.
+fn reach(view: &View, from: Height, to: Height) -> Height {
+    if let Some(tip) = view.tip()
+        && from <= tip.height
+    {
+        return to.min(tip.height);
+    }
+    let mut reached = from;
+    for _ in 0..MAX_ISLAND_LOOK_BLOCKS {
+        match towards(reached, to) {
+            Some(next) if view.covers(next) => reached = next,
+            _ => break,
+        }
+    }
+    reached
+}
+
+fn less(sizes: TreeSizes, notes: TreeSizes) -> Option<TreeSizes> {
+    Some(TreeSizes {
+        sapling: sizes.sapling.checked_sub(notes.sapling)?,
+        orchard: sizes.orchard.checked_sub(notes.orchard)?,
+        ironwood: sizes.ironwood.checked_sub(notes.ironwood)?,
+    })
+}

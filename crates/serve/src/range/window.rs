@@ -1,0 +1,202 @@
+//! A bounded run of blocks out of the index.
+//!
+//! In: a view, where to begin and which way, how many bytes at most. Out: pieces, each some 64 KiB of whole gRPC frames in
+//! the order they go out. It blocks (pages may have to come from the disk), so it runs on a blocking thread.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use lightship_chain::{
+    BlockHash, Height, HeightRange, PoolSet,
+    compact::project::{self, FRAME_PREFIX_BYTES, NullifierView, Stored},
+};
+use lightship_index::View;
+
+use crate::status::Refusal;
+
+/// How much goes to the transport at once: large enough that nothing is done per block, small enough to be fair.
+const PIECE_BYTES: usize = 64 << 10;
+/// A projection may yield far fewer bytes than it reads; this bounds the reading of one window.
+const MAX_PROJECTED_BLOCKS: u32 = 4_096;
+/// The smallest page of any system; touching more often than needed costs next to nothing.
+const PAGE_BYTES: usize = 4 << 10;
+
+/// Which parts of a block are sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Projection {
+    /// The stored frame as it is.
+    Stored,
+    /// Every transaction with all its parts.
+    Whole,
+    /// Transactions with a part in one of these pools, those parts.
+    Pools(PoolSet),
+    /// The nullifiers of every transaction.
+    WholeNullifiers,
+    /// The nullifiers of transactions with a part in one of these pools.
+    Nullifiers(PoolSet),
+}
+
+impl Projection {
+    /// Appends one block's gRPC frame.
+    pub(crate) fn put(
+        self,
+        frame: &[u8],
+        transparent: &[u8],
+        out: &mut Vec<u8>,
+    ) -> Result<(), Refusal> {
+        let Some(message) = frame.get(FRAME_PREFIX_BYTES..) else {
+            tracing::error!("a stored frame is shorter than its prefix");
+            return Err(Refusal::Damaged);
+        };
+        let stored = Stored {
+            message,
+            transparent,
+        };
+        match self {
+            Projection::Stored => out.extend_from_slice(frame),
+            Projection::Whole => project::whole(stored, out)?,
+            Projection::Pools(pools) => project::pools(stored, pools, out)?,
+            Projection::WholeNullifiers => {
+                project::nullifiers(stored, NullifierView::Whole, out)?;
+            }
+            Projection::Nullifiers(pools) => {
+                project::nullifiers(stored, NullifierView::Pools(pools), out)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Whole gRPC frames of consecutive heights, in the order they go out.
+#[derive(Debug)]
+pub(crate) struct Piece {
+    /// Which heights, whatever the direction.
+    pub(crate) heights: HeightRange,
+    /// Their frames.
+    pub(crate) bytes: Bytes,
+    /// Where they came from: what they are compared with when the best chain has changed since.
+    pub(crate) origin: Origin,
+}
+
+/// Where a piece came from.
+#[derive(Clone)]
+pub(crate) enum Origin {
+    /// From the index.
+    View(Arc<View>),
+    /// One block, from the node.
+    Node(BlockHash),
+}
+
+impl std::fmt::Debug for Origin {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Origin::View(view) => write!(f, "View({})", view.generation()),
+            Origin::Node(hash) => write!(f, "Node({hash})"),
+        }
+    }
+}
+
+/// Reads from `from` towards `to`, both included, all of which `view` covers, until some `budget` bytes are read. Always reads at
+/// least one block.
+pub(crate) fn read(
+    view: &Arc<View>,
+    from: Height,
+    to: Height,
+    projection: Projection,
+    budget: usize,
+) -> Result<Vec<Piece>, Refusal> {
+    match (projection, HeightRange::new(from, to)) {
+        (Projection::Stored, Some(range)) => slices(view, range, budget),
+        _ => projected(view, from, to, projection, budget),
+    }
+}
+
+/// The default view, upwards: slices of the mapped files, without a step per block.
+fn slices(view: &Arc<View>, range: HeightRange, budget: usize) -> Result<Vec<Piece>, Refusal> {
+    let mut pieces = Vec::with_capacity(budget / PIECE_BYTES + 1);
+    let mut bytes = 0;
+    let mut next = Some(range.first());
+    for piece in view.frames(range, PIECE_BYTES) {
+        let piece = piece?;
+        if next != Some(piece.range.first()) {
+            break;
+        }
+        next = piece.range.last().next();
+        fault_in(&piece.bytes);
+        bytes += piece.bytes.len();
+        pieces.push(Piece {
+            heights: piece.range,
+            bytes: piece.bytes,
+            origin: Origin::View(Arc::clone(view)),
+        });
+        if bytes >= budget {
+            break;
+        }
+    }
+    if pieces.is_empty() {
+        tracing::error!(height = %range.first(), "the index covers a block it does not hold");
+        return Err(Refusal::Damaged);
+    }
+    Ok(pieces)
+}
+
+/// Everything else, block by block into buffers of a piece each.
+fn projected(
+    view: &Arc<View>,
+    from: Height,
+    to: Height,
+    projection: Projection,
+    budget: usize,
+) -> Result<Vec<Piece>, Refusal> {
+    let mut pieces = Vec::new();
+    let mut buffer = Vec::with_capacity(PIECE_BYTES);
+    let mut begun = from;
+    let (mut height, mut read, mut blocks) = (from, 0, 0);
+    loop {
+        let Some(block) = view.block(height)? else {
+            tracing::error!(%height, "the index covers a block it does not hold");
+            return Err(Refusal::Damaged);
+        };
+        read += block.frame.len();
+        blocks += 1;
+        projection.put(&block.frame, &block.transparent, &mut buffer)?;
+        let last = height == to || read >= budget || blocks == MAX_PROJECTED_BLOCKS;
+        if last || buffer.len() >= PIECE_BYTES {
+            pieces.push(Piece {
+                heights: between(begun, height),
+                bytes: Bytes::from(std::mem::take(&mut buffer)),
+                origin: Origin::View(Arc::clone(view)),
+            });
+        }
+        let Some(next) = (if last { None } else { towards(height, to) }) else {
+            return Ok(pieces);
+        };
+        height = next;
+        if buffer.capacity() == 0 {
+            buffer.reserve(PIECE_BYTES);
+            begun = height;
+        }
+    }
+}
+
+/// The height after `height` on the way to `to`; `None` at the end of the way.
+pub(crate) fn towards(height: Height, to: Height) -> Option<Height> {
+    match height.cmp(&to) {
+        std::cmp::Ordering::Less => height.next(),
+        std::cmp::Ordering::Equal => None,
+        std::cmp::Ordering::Greater => height.previous(),
+    }
+}
+
+/// The heights from one to the other, whichever is lower.
+pub(crate) fn between(one: Height, other: Height) -> HeightRange {
+    HeightRange::new(one.min(other), one.max(other)).expect("the lower one is first")
+}
+
+/// Reads a byte of each page, so that a page that must come from the disk holds up this thread and not the runtime.
+fn fault_in(bytes: &[u8]) {
+    for page in bytes.chunks(PAGE_BYTES) {
+        std::hint::black_box(page.first());
+    }
+    std::hint::black_box(bytes.last());
+}

@@ -1,0 +1,211 @@
+use super::*;
+
+/// One of each, with when it happens, in the order of the enum.
+fn samples() -> Vec<(Refusal, &'static str)> {
+    let at = Height::new(3_500_000);
+    let above = Height::new(3_500_001);
+    vec![
+        (
+            Refusal::Missing {
+                field: "range.start",
+            },
+            "a field without a sensible default is not set",
+        ),
+        (
+            Refusal::HashLength {
+                field: "hash",
+                found: 31,
+            },
+            "a block hash or transaction id of another length than 32",
+        ),
+        (
+            Refusal::HeightTooLarge {
+                height: 4_294_967_301,
+            },
+            "a height above 2^31 - 1, anywhere",
+        ),
+        (
+            Refusal::EmptyBlockId,
+            "`GetBlock`, `GetBlockNullifiers`: height 0 and no hash",
+        ),
+        (
+            Refusal::RangeByHash { field: "start" },
+            "an end of a range with a hash and height 0",
+        ),
+        (
+            Refusal::RangeReversed {
+                start: above,
+                end: at,
+            },
+            "address history: start above end (block ranges may go downwards)",
+        ),
+        (
+            Refusal::UnknownPool { value: 5 },
+            "`poolTypes` with 0 or an unknown number",
+        ),
+        (
+            Refusal::UnknownShieldedPool { value: 3 },
+            "`GetSubtreeRoots`: unknown `shieldedProtocol`",
+        ),
+        (
+            Refusal::SubtreeIndex { start: 65_536 },
+            "`GetSubtreeRoots`: `startIndex` above 65535",
+        ),
+        (
+            Refusal::Address {
+                problem: "its checksum does not hold",
+            },
+            "an address that is malformed, of another network, shielded, unified or TEX",
+        ),
+        (
+            Refusal::TooManyEntries {
+                field: "addresses",
+                limit: 10_000,
+            },
+            "more addresses or exclude suffixes than the limit",
+        ),
+        (
+            Refusal::SuffixLength { found: 33 },
+            "`GetMempoolTx`: an exclude suffix above 32 bytes",
+        ),
+        (
+            Refusal::TransactionTooLarge {
+                found: 2_000_001,
+                limit: 2_000_000,
+            },
+            "`SendTransaction`: more bytes than a block may have",
+        ),
+        (
+            Refusal::PingInterval {
+                limit_us: 10_000_000,
+            },
+            "`Ping`, where it is switched on: a negative or too long sleep",
+        ),
+        (
+            Refusal::Malformed {
+                what: "not the protobuf message of this method",
+            },
+            "block methods: the request is not one whole message (the others: as tonic says it)",
+        ),
+        (
+            Refusal::RequestTooLarge { limit: 4_194_304 },
+            "a request message above 4 MiB",
+        ),
+        (
+            Refusal::AboveTip {
+                height: above,
+                tip: at,
+            },
+            "a block above the served tip; a range that reaches above it ends so, after its blocks",
+        ),
+        (
+            Refusal::BlockNotFound,
+            "a block hash that is not on the best chain, in either byte order",
+        ),
+        (
+            Refusal::TransactionNotFound,
+            "`GetTransaction`: the node knows no such transaction",
+        ),
+        (
+            Refusal::Replaced,
+            "a reorg replaced what the call was reading",
+        ),
+        (
+            Refusal::NotReady,
+            "the first moments of an empty store whose node has not been reached",
+        ),
+        (
+            Refusal::NodeAway,
+            "an answer that only the node can give, while it is away, starting, busy, or talking nonsense",
+        ),
+        (
+            Refusal::Stopping,
+            "the server was told to stop; long answers end so, and no new ones begin",
+        ),
+        (
+            Refusal::TooManyStreams {
+                whose: "on this connection",
+            },
+            "more long answers at once than the limits for a connection or for the server",
+        ),
+        (
+            Refusal::AnswerTooLarge {
+                limit: 4_194_304,
+                remedy: "maxEntries, or call GetAddressUtxosStream",
+            },
+            "`GetAddressUtxos`: more than a default client receives; or more than the node sends",
+        ),
+        (
+            Refusal::DeadlineExceeded,
+            "the wallet's `grpc-timeout` has passed, also in the middle of a stream",
+        ),
+        (
+            Refusal::NotOffered { what: "Ping" },
+            "`Ping` unless switched on; unknown methods; address methods on a node without an address index",
+        ),
+        (
+            Refusal::Damaged,
+            "bytes in the index do not hold together, or a fault of the program",
+        ),
+        (
+            Refusal::Unreadable { height: at },
+            "a block not in the index yet that this version cannot parse (an upgrade it does not know)",
+        ),
+    ]
+}
+
+fn code_name(code: Code) -> &'static str {
+    match code {
+        Code::InvalidArgument => "INVALID_ARGUMENT",
+        Code::OutOfRange => "OUT_OF_RANGE",
+        Code::NotFound => "NOT_FOUND",
+        Code::Aborted => "ABORTED",
+        Code::Unavailable => "UNAVAILABLE",
+        Code::ResourceExhausted => "RESOURCE_EXHAUSTED",
+        Code::DeadlineExceeded => "DEADLINE_EXCEEDED",
+        Code::Unimplemented => "UNIMPLEMENTED",
+        Code::Internal => "INTERNAL",
+        _ => panic!("{code:?} is never produced on purpose"),
+    }
+}
+
+#[test]
+fn the_page_for_people_shows_this_table() {
+    let page = include_str!("../../../../docs/status-codes.md");
+    let shown: Vec<&str> = page
+        .lines()
+        .filter(|line| line.starts_with("| `"))
+        .collect();
+    let table: Vec<String> = samples()
+        .into_iter()
+        .map(|(refusal, when)| format!("| `{}` | {when} | {refusal} |", code_name(refusal.code())))
+        .collect();
+    assert_eq!(
+        shown,
+        table,
+        "docs/status-codes.md should read:\n{}",
+        table.join("\n")
+    );
+}
+
+#[test]
+fn a_message_survives_the_trailers() {
+    for (refusal, _) in samples() {
+        let trailers = refusal.trailers();
+        let status = Status::from_header_map(&trailers).unwrap();
+        assert_eq!(
+            (status.code(), status.message()),
+            (refusal.code(), refusal.to_string().as_str())
+        );
+    }
+}
+
+#[test]
+fn the_nodes_address_stays_here() {
+    let refusal = Refusal::from(lightship_source::Error::Unreachable {
+        node: "10.0.0.7:8232".into(),
+        reason: "refused".into(),
+    });
+    assert_eq!(refusal.code(), Code::Unavailable);
+    assert!(!refusal.to_string().contains("10.0.0.7"));
+}
