@@ -2,6 +2,8 @@
 
 #![no_main]
 
+use std::collections::HashSet;
+
 use libfuzzer_sys::fuzz_target;
 use lightship_chain::{
     Height, PoolSet, RawBlock, RawTransaction, TreeSizes,
@@ -9,7 +11,7 @@ use lightship_chain::{
         compact,
         project::{self, FRAME_PREFIX_BYTES, NullifierView, Stored},
     },
-    parse::{Block, merkle_root},
+    parse::{Block, Error, merkle_root},
 };
 
 fuzz_target!(|bytes: &[u8]| {
@@ -21,7 +23,27 @@ fuzz_target!(|bytes: &[u8]| {
             return;
         }
     };
-    let compacted = compacted.expect("what parses compacts");
+    let ids: Vec<_> = block.transactions().map(|each| each.id()).collect();
+    let root = merkle_root(&ids);
+    if compacted.is_err() {
+        assert_eq!(compacted, Err(Error::MerkleRoot));
+        if ids.iter().collect::<HashSet<_>>().len() == ids.len() {
+            assert_ne!(root, block.header().merkle_root());
+        }
+    }
+    // Go on with the root that the header should have.
+    let mut bytes = bytes.to_vec();
+    bytes.splice(36..68, root);
+    let bytes = &bytes[..];
+    let block = Block::parse(bytes).expect("the root is 32 bytes that may be anything");
+    let Ok(compacted) = compact(Height::MAX, RawBlock::Whole(bytes)) else {
+        let all = ids.len();
+        assert!(
+            ids.into_iter().collect::<HashSet<_>>().len() < all,
+            "repeated at most"
+        );
+        return;
+    };
     let header = block.header();
     let transactions: Vec<_> = block
         .transactions()
@@ -30,8 +52,6 @@ fuzz_target!(|bytes: &[u8]| {
             bytes: each.bytes(),
         })
         .collect();
-    let ids: Vec<_> = transactions.iter().flat_map(|each| each.id).collect();
-    let _ = merkle_root(&ids);
     let size: usize = transactions.iter().map(|each| each.bytes.len()).sum();
     assert!(size < bytes.len());
     let parts = RawBlock::Parts {

@@ -12,6 +12,7 @@ use lightship_chain::{
         compact,
         project::{self, FRAME_PREFIX_BYTES, Malformed, NullifierView, Stored},
     },
+    parse::{Block, merkle_root},
 };
 
 fuzz_target!(|bytes: &[u8]| {
@@ -33,7 +34,13 @@ fuzz_target!(|bytes: &[u8]| {
     let Some((&wrong, raw)) = rest.split_first() else {
         return;
     };
-    let Ok(block) = compact(Height::GENESIS, RawBlock::Whole(raw)) else {
+    let mut raw = raw.to_vec();
+    let Ok(block) = Block::parse(&raw) else {
+        return;
+    };
+    let ids: Vec<_> = block.transactions().map(|each| each.id()).collect();
+    raw.splice(36..68, merkle_root(&ids));
+    let Ok(block) = compact(Height::GENESIS, RawBlock::Whole(&raw)) else {
         return;
     };
     let mut encoded = block.after(TreeSizes::ZERO).expect("the first notes fit");

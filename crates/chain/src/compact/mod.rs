@@ -19,7 +19,7 @@ pub mod project;
 
 use crate::{
     BlockHash, BlockId, Height, Pool, PoolSet, RawBlock, TreeSizes, TxId,
-    parse::{Error, NextTransaction, Transaction, merkle_root},
+    parse::{Error, MerkleTree, NextTransaction, Transaction},
 };
 use encode::{put_block_head, put_chain_metadata, put_shielded, put_transparent};
 use project::FRAME_PREFIX_BYTES;
@@ -88,8 +88,7 @@ pub fn compact(height: Height, block: RawBlock<'_>) -> Result<CompactBlock, Erro
     let mut transparent = Vec::new();
     let mut notes = TreeSizes::ZERO;
     let mut index = 0;
-    // Grows with the transactions that are really there, not with their announced count.
-    let mut ids = Vec::new();
+    let mut ids = MerkleTree::default();
     while let Some((transaction, txid)) = next.next()? {
         let txid = txid.unwrap_or_else(|| transaction.id());
         ids.push(txid);
@@ -103,7 +102,7 @@ pub fn compact(height: Height, block: RawBlock<'_>) -> Result<CompactBlock, Erro
         index += 1;
     }
 
-    if merkle_root(&ids) != header.merkle_root() {
+    if !ids.is_exactly(header.merkle_root()) {
         return Err(Error::MerkleRoot);
     }
     let size = next.size() as u64;

@@ -33,6 +33,7 @@ pub use transaction::{Transaction, Version};
 pub use transparent::{Input, Inputs, Output, Outputs};
 
 pub(crate) use block::NextTransaction;
+pub(crate) use merkle::MerkleTree;
 
 /// What parsing gives.
 pub type Result<T> = std::result::Result<T, Error>;

