@@ -19,6 +19,8 @@ mod header;
 mod merkle;
 mod reader;
 mod sapling;
+#[cfg(test)]
+mod tests;
 mod transaction;
 mod transparent;
 mod txid;
