@@ -4,3 +4,4 @@
 //! against another implementation. Real chain data beyond what the packages carry is found by `LIGHTSHIP_SHARED`.
 
 mod e2e;
+mod oracle;
