@@ -167,7 +167,7 @@ impl Router {
                 let Some(reflection) = &self.shared.reflection else {
                     return Err(Refusal::NotOffered { what: "reflection" });
                 };
-                let service = if request.uri().path().starts_with("/grpc.reflection.v1/") {
+                let service = if request.uri().path().starts_with("/grpc.reflection.v1.") {
                     &reflection.v1
                 } else {
                     &reflection.v1alpha

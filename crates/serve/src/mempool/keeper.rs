@@ -122,10 +122,6 @@ struct Kept {
 
 impl Keeper {
     /// A keeper, and the readers' side of it.
-    #[expect(
-        clippy::too_many_arguments,
-        reason = "called once, where all are at hand"
-    )]
     pub(crate) fn new(
         node: Arc<dyn Node>,
         heard: Arc<Heard>,

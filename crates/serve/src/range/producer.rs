@@ -93,11 +93,11 @@ impl Producer {
             return (self, window);
         };
         let (pieces, failed) = match self.view_of(height) {
-            Some(view) => match self.from_index(view, height).await {
+            Some(view) => match self.read_index(view, height).await {
                 Ok(pieces) => (pieces, None),
                 Err(refusal) => (Vec::new(), Some(refusal)),
             },
-            None => self.from_node(height).await,
+            None => self.read_node(height).await,
         };
         let end = match failed {
             Some(refusal) => Some(Err(refusal)),
@@ -116,7 +116,7 @@ impl Producer {
         newest.covers(height).then_some(newest)
     }
 
-    async fn from_index(&mut self, view: Arc<View>, height: Height) -> Result<Vec<Piece>, Refusal> {
+    async fn read_index(&mut self, view: Arc<View>, height: Height) -> Result<Vec<Piece>, Refusal> {
         let row = row(&view, height)?;
         self.check_link(row.hash, row.previous)?;
         let to = reach(&view, height, self.last);
@@ -161,7 +161,7 @@ impl Producer {
     }
 
     /// A few blocks from the node; with what was read before a failure, and the failure.
-    async fn from_node(&mut self, height: Height) -> (Vec<Piece>, Option<Refusal>) {
+    async fn read_node(&mut self, height: Height) -> (Vec<Piece>, Option<Refusal>) {
         let mut heights = Vec::with_capacity(LIVE_WINDOW_BLOCKS);
         let mut next = Some(height);
         while let Some(at) = next
@@ -183,7 +183,7 @@ impl Producer {
         let mut pieces = Vec::with_capacity(LIVE_WINDOW_BLOCKS);
         while let Some((height, block)) = blocks.next().await {
             let piece = match block {
-                Ok(block) => self.from_compact(block).await,
+                Ok(block) => self.place(block).await,
                 Err(refusal) => Err(refusal),
             };
             match piece {
@@ -195,7 +195,7 @@ impl Producer {
         (pieces, None)
     }
 
-    async fn from_compact(
+    async fn place(
         &mut self,
         block: lightship_chain::compact::CompactBlock,
     ) -> Result<Piece, Refusal> {

@@ -1,0 +1,19 @@
+//! Integration tests of the server, one binary: a real client over loopback, an index in a temporary folder, a simulated node.
+//!
+//! A new test goes into the file of its subject: `blocks.rs` (the four block methods), `live.rs` (heights not indexed yet), `reorgs.rs`,
+//! `transactions.rs`, `mempool.rs`, `addresses.rs`, `trees.rs`, `operations.rs` (info, health, limits, deadlines, the way down), `outage.rs`
+//! (a node that is away). `stage.rs` builds what they all stand on.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+mod addresses;
+mod blocks;
+mod live;
+mod mempool;
+mod operations;
+mod outage;
+mod proto_files;
+mod reorgs;
+mod stage;
+mod transactions;
+mod trees;
