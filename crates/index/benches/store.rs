@@ -72,7 +72,7 @@ fn open_to_write(bencher: Bencher<'_, '_>) {
     let before = anonymous_kib();
     let writer = Writer::open(large.dir.path(), large.store).expect("a whole store");
     let after = anonymous_kib();
-    println!(
+    eprintln!(
         "{} blocks: {} KiB of private memory",
         large.blocks,
         after - before.min(after)

@@ -104,3 +104,10 @@ pub(crate) fn finish(state: &blake2b_simd::State) -> Digest {
 pub(crate) fn hex(digest: &[u8]) -> String {
     digest.iter().map(|byte| format!("{byte:02x}")).collect()
 }
+
+#[cfg(test)]
+#[allow(
+    clippy::indexing_slicing,
+    reason = "a test that reads past the end fails, as it should"
+)]
+mod tests;
