@@ -4,6 +4,11 @@
 //! blocks at once, and crashes), `schedules` (random histories against the model). What they share is `scripted` (the source),
 //! `disk`, and `running` (a run, and the model it is held against).
 
+#![allow(
+    clippy::unwrap_used,
+    reason = "a test's helpers fail like the test itself"
+)]
+
 mod bulk;
 mod disk;
 mod faults;
