@@ -188,6 +188,42 @@ impl Writer {
         })
     }
 
+    /// Reads the store again after a write failed, as [`Writer::open`] does, under the same lock and for the same readers: what is found on
+    /// the disk is published. For a disk that was full; after a failed sync it proves nothing, see [`Error::Poisoned`]. Ranges that were
+    /// begun before are lost.
+    ///
+    /// # Errors
+    ///
+    /// As [`Writer::open`]; the writer is then as it was.
+    pub fn reopen(&mut self) -> Result<()> {
+        let Some(manifest) = recover::read_manifest(&self.layout)? else {
+            return Err(Error::Missing {
+                path: self.layout.dir.clone(),
+            });
+        };
+        if manifest.store != self.manifest.store {
+            return Err(Error::Foreign {
+                path: self.layout.dir.clone(),
+                found: manifest.store.to_string(),
+                expected: self.manifest.store.to_string(),
+            });
+        }
+        let loaded = recover::load(&self.layout, manifest)?;
+        let no_lock: Box<dyn Send + Sync> = Box::new(());
+        let mut fresh = Writer::of_loaded(self.layout.clone(), no_lock, loaded)?;
+        std::mem::swap(&mut fresh._lock, &mut self._lock);
+        fresh.hub = Arc::clone(&self.hub);
+        fresh.generation = self.generation;
+        fresh.target = self.target;
+        fresh.builders = AtomicU64::new(self.builders.load(Ordering::Relaxed));
+        *self = fresh;
+        self.publish();
+        match self.join() {
+            Ok(()) | Err(Error::Gap { .. }) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
     /// Where others read what is written here.
     pub fn reader(&self) -> Reader {
         self.hub.reader()
