@@ -165,6 +165,17 @@ impl Appender {
         }
     }
 
+    /// Back to what the disk holds, after a write found it full.
+    pub(crate) fn reopen(&mut self) -> Result<(), Trouble> {
+        self.range = None;
+        self.uncommitted = Batch::default();
+        self.writer.reopen()?;
+        self.end = self.writer.tip();
+        self.sizes = self.writer.tip_sizes();
+        self.progress.set_indexed(self.end);
+        Ok(())
+    }
+
     /// Exchanges the blocks above `keep` for `branch`, lowest first, in one visible step.
     ///
     /// # Errors

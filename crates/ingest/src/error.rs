@@ -94,6 +94,8 @@ pub(crate) enum Trouble {
     Unusable(String),
     /// The source gave a block that is not taken.
     Refused(Refusal),
+    /// The disk is full, or a quota is: what is stored can be read, and room may be made.
+    Full(index::Error),
     /// The run cannot go on.
     Fatal(Error),
 }
@@ -106,7 +108,13 @@ impl From<Refusal> for Trouble {
 
 impl From<index::Error> for Trouble {
     fn from(error: index::Error) -> Trouble {
-        Trouble::Fatal(Error::Index(error))
+        match &error {
+            // A sync that failed may have lost what was written before; only a write that failed is known to have added nothing.
+            index::Error::Io {
+                operation, source, ..
+            } if *operation != "sync" && is_full(source) => Trouble::Full(error),
+            _ => Trouble::Fatal(Error::Index(error)),
+        }
     }
 }
 
@@ -114,4 +122,11 @@ impl From<Error> for Trouble {
     fn from(error: Error) -> Trouble {
         Trouble::Fatal(error)
     }
+}
+
+fn is_full(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded
+    )
 }

@@ -29,7 +29,8 @@ use crate::{
 /// # Errors
 ///
 /// [`Error::Credentials`] and [`Error::Settings`] before the source's first answer; [`Error::WrongChain`],
-/// [`Error::TreeSizes`] and [`Error::Index`] at any time. In all cases the index holds what it held.
+/// [`Error::TreeSizes`] and [`Error::Index`] at any time. In all cases the index holds what it held. (A full disk is no error but a
+/// stall: the run goes on once there is room.)
 pub fn run(
     source: Arc<dyn BlockSource>,
     writer: Writer,
@@ -54,6 +55,7 @@ pub fn run(
         sizes: SizeCheck::default(),
         held: None,
         failed_at: None,
+        disk_was_full: false,
         answered: false,
     }
     .go_on()
@@ -82,6 +84,8 @@ pub(crate) struct Run {
     gate: LogGate,
     /// Where the last failure was met; growth below it is no success yet.
     failed_at: Option<Height>,
+    /// The writer must read the disk again before it can write.
+    disk_was_full: bool,
     /// Whether the source has ever answered.
     answered: bool,
 }
@@ -127,14 +131,22 @@ impl Run {
                 }
             }
         };
-        // What was taken and is whole stays taken; after a failed write there is nothing to be saved.
-        match (ended, self.appender.commit()) {
-            (Ok(()), Err(Trouble::Fatal(error))) => Err(error),
-            (ended, _) => ended,
+        if ended.is_ok() && !self.disk_was_full {
+            // What was taken and is whole stays taken.
+            match self.appender.commit() {
+                Err(Trouble::Fatal(error)) => return Err(error),
+                Err(Trouble::Full(error)) => return Err(error.into()),
+                _ => {}
+            }
         }
+        ended
     }
 
     fn greet_and_step(&mut self) -> Result<Step, Trouble> {
+        if self.disk_was_full {
+            self.appender.reopen()?;
+            self.disk_was_full = false;
+        }
         if !self.answered {
             let theirs = self.ask(|source| source.genesis())?;
             let ours = self.appender.store().genesis;
@@ -308,14 +320,22 @@ impl Run {
                 (error.to_string(), error.is_credentials())
             }
             Trouble::Unusable(why) => (why, false),
+            Trouble::Full(error) => {
+                self.disk_was_full = true;
+                (format!("the disk is full: {error}"), true)
+            }
             Trouble::Refused(refusal) => {
                 self.progress.refused_block();
                 (refusal.to_string(), true)
             }
         };
-        // Readers see what was taken although no more comes.
-        if let Err(Trouble::Fatal(error)) = self.appender.commit() {
-            return Some(Err(error));
+        if !self.disk_was_full {
+            // Readers see what was taken although no more comes.
+            match self.appender.commit() {
+                Err(Trouble::Fatal(error)) => return Some(Err(error)),
+                Err(Trouble::Full(_)) => self.disk_was_full = true,
+                _ => {}
+            }
         }
         self.failed_at = self
             .failed_at

@@ -9,10 +9,12 @@ use std::{
 };
 
 use lightship_chain::{BlockHash, BlockId, Height, TreeSizes};
+use lightship_index::Writer;
 use lightship_ingest::{Error, Settings, State, Until};
 use lightship_source as source_crate;
 
 use crate::{
+    disk::QuickDisk,
     running::{assert_model, build, open, settings, start, start_on, store_of},
     scripted::{Act, Call, Scripted, refused},
 };
@@ -457,4 +459,44 @@ fn an_idle_follower_asks_little() {
     let calls = source.calls() - before;
     assert!(calls <= 20, "{calls} calls in half a second of nothing");
     running.stop();
+}
+
+#[test]
+fn a_full_disk_is_waited_for_while_reads_go_on() {
+    for full_at in [10, 60, 95, 99] {
+        let source = Scripted::new(34, 100);
+        let dir = tempfile::tempdir().unwrap();
+        let disk = QuickDisk::default();
+        let writer = Writer::open_on(Arc::new(disk.clone()), dir.path(), store_of(&source));
+        let at = source.at(full_at);
+        source.script({
+            let disk = disk.clone();
+            let mut once = true;
+            move |call| {
+                if (call == Call::Lend(at.height) || call == Call::Block(at.hash)) && once {
+                    once = false;
+                    disk.set_full(true);
+                }
+                Act::Go
+            }
+        });
+        let running = start_on(&source, writer.unwrap(), settings());
+        running.snapshot_when(
+            "it is stalled",
+            |seen| matches!(&seen.state, State::Stalled { why, .. } if why.contains("full")),
+        );
+        std::thread::sleep(Duration::from_millis(30));
+        let view = running.reader.view();
+        for height in view.tip().iter().flat_map(|tip| 0..=tip.height.get()) {
+            let height = Height::new(height);
+            assert_eq!(view.row(height).unwrap().hash, source.at(height.get()).hash);
+            view.block(height).unwrap().unwrap();
+        }
+        disk.set_full(false);
+        assert_model(&running.reaches(source.best()), &source);
+        let tip = source.reorg(5, 6);
+        assert_model(&running.reaches(tip), &source);
+        running.stop();
+        assert_model(&build(&source, dir.path(), settings()).view(), &source);
+    }
 }

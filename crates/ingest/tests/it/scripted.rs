@@ -116,9 +116,9 @@ impl Scripted {
         for _ in 0..count {
             let height = builder.next_height().get() as u64 + state.seed;
             let coinbase = Coinbase {
-                sapling_outputs: usize::from(height % 3 == 0),
-                orchard_actions: usize::from(height % 5 == 0),
-                ironwood_actions: usize::from(height % 7 == 0),
+                sapling_outputs: usize::from(height.is_multiple_of(3)),
+                orchard_actions: usize::from(height.is_multiple_of(5)),
+                ironwood_actions: usize::from(height.is_multiple_of(7)),
                 ..Coinbase::default()
             };
             let block = builder.next_block(coinbase, &[]).unwrap();
