@@ -96,6 +96,11 @@ impl ChainBuilder {
         self
     }
 
+    /// Puts the next block at `time` (seconds since 1970).
+    pub fn set_time(&mut self, time: u32) {
+        self.time = time;
+    }
+
     /// Another branch: the next block made is a child of `parent`, `seed` decides its random parts.
     #[must_use]
     pub fn branch(&self, parent: BlockId, parent_time: u32, seed: u64) -> ChainBuilder {
@@ -143,6 +148,12 @@ impl ChainBuilder {
     /// The source of everything random, for recipes of the caller's making.
     pub fn rng(&mut self) -> &mut impl Rng {
         &mut self.rng
+    }
+
+    /// A number below `bound`, or 0 if that is 0: for choices that the seed shall decide too.
+    pub fn draw(&mut self, bound: u32) -> u32 {
+        // The product's upper half: nearly even, and the same on every machine.
+        ((u64::from(self.rng.next_u32()) * u64::from(bound)) >> 32) as u32
     }
 
     /// Writes a transaction for the next block: with that block's consensus branch id in place of the recipe's.

@@ -1,6 +1,6 @@
 //! What every source and node must do, as tests.
 //!
-//! In: a way to make a [`BlockSource`](crate::BlockSource) or [`Node`](crate::Node) over the chain of a [`SimulatedNode`]. Out: nothing, or a panic that
+//! In: a way to make a [`BlockSource`] or [`Node`] over the chain of a [`SimulatedNode`]. Out: nothing, or a panic that
 //! says which promise was broken. The traits' documentation is the contract; each function here holds an implementation to one part of it.
 //!
 //! Left to each implementation's own tests: how it copes with a node that misbehaves.

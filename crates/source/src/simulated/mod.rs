@@ -16,6 +16,7 @@ mod address;
 mod answer;
 mod block;
 mod chain;
+pub mod demo;
 mod faults;
 pub mod http;
 mod ledger;
