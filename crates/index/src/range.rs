@@ -294,7 +294,7 @@ impl RangeBuilder {
             .with_extension(format!("{}.{UNFINISHED}", part.extension()))
     }
 
-    /// Gives the files their final names. Returns the digest of the columns, or `None` if the range is not complete.
+    /// Gives the files their final names, not yet durably. Returns the digest of the columns, or `None` if the range is not complete.
     pub(crate) fn name(mut self) -> Result<Option<Digest>> {
         let Some(digest) = self.digest else {
             return Ok(None);
@@ -306,7 +306,6 @@ impl RangeBuilder {
         }
         // Nothing is left to take away.
         self.stem = PathBuf::new();
-        self.layout.sync_dir(&self.layout.sealed())?;
         Ok(Some(digest))
     }
 }

@@ -8,6 +8,7 @@
 //! checked once. What rots in memory afterwards is left to the memory.
 
 use std::{
+    ops::Range,
     path::PathBuf,
     sync::{
         Arc,
@@ -193,22 +194,26 @@ impl SealedRange {
 
     fn slice(&self, part: Part, start: u64, end: u64) -> Result<Bytes> {
         let file = self.bytes(part);
+        let place = self.place(file, start, end)?;
+        Ok(file.slice(place))
+    }
+
+    /// Where in a file `start` to `end` is, if it is there.
+    fn place(&self, file: &Bytes, start: u64, end: u64) -> Result<Range<usize>> {
         match (usize::try_from(start), usize::try_from(end)) {
-            (Ok(start), Ok(end)) if start <= end && end <= file.len() => Ok(file.slice(start..end)),
+            (Ok(start), Ok(end)) if start <= end && end <= file.len() => Ok(start..end),
             _ => Err(Error::Corrupt {
                 path: self.path(Part::Columns),
                 offset: 0,
-                expected: format!(
-                    "places within the {} bytes of the {part:?} file",
-                    file.len()
-                ),
+                expected: format!("places within a file of {} bytes", file.len()),
                 found: format!("{start} to {end}"),
             }),
         }
     }
 
     fn check(&self, part: Part, start: u64, end: u64, expected: u32) -> Result<()> {
-        let found = crc32c::crc32c(&self.slice(part, start, end)?);
+        let file = self.bytes(part);
+        let found = crc32c::crc32c(&file[self.place(file, start, end)?]);
         if found == expected {
             return Ok(());
         }
@@ -332,11 +337,11 @@ impl SealedSet {
         })
     }
 
-    /// This set and one more range.
-    pub(crate) fn with(&self, range: Arc<SealedRange>, genesis: BlockHash) -> Result<SealedSet> {
+    /// This set and more ranges.
+    pub(crate) fn with(&self, more: &[Arc<SealedRange>], genesis: BlockHash) -> Result<SealedSet> {
         let mut ranges = self.ranges.clone();
-        let at = ranges.partition_point(|other| other.first() < range.first());
-        ranges.insert(at, range);
+        ranges.extend_from_slice(more);
+        ranges.sort_by_key(|range| range.first());
         SealedSet::new(self.range_blocks, genesis, ranges)
     }
 

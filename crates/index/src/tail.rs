@@ -64,7 +64,7 @@ impl Tail {
     }
 
     /// Every block with its height, lowest first.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (Height, &Entry)> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (Height, &Entry)> + Clone {
         self.leaves
             .iter()
             .flat_map(|leaf| leaf.iter())

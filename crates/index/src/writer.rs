@@ -40,6 +40,8 @@ use crate::{
 
 /// A segment that has grown to this is closed, and the next commit begins another.
 const SEGMENT_BYTES: u64 = 64 * 1024 * 1024;
+/// Ranges of the tail that become part of the store together, so that their syncs count once.
+const SEALED_TOGETHER: u32 = 8;
 /// What is gathered before it is written when sealed blocks go back to the tail.
 const COPY_BYTES: usize = 1024 * 1024;
 
@@ -606,33 +608,50 @@ impl Writer {
     pub fn seal_through(&mut self, height: Height) -> Result<u32> {
         self.writable()?;
         let blocks = self.manifest.store.range_blocks.get();
+        let complete = self.tail.len() as u32 / blocks;
+        let below = (height.get() + 1).saturating_sub(self.tail.first().get()) / blocks;
+        let count = complete.min(below);
         let mut sealed = 0;
-        loop {
-            let first = self.tail.first();
-            let last = first.checked_add(blocks - 1);
-            if self.tail.len() < blocks as usize || last.is_none_or(|last| last > height) {
-                return Ok(sealed);
+        while sealed < count {
+            let together = (count - sealed).min(SEALED_TOGETHER);
+            let mut builders = Vec::new();
+            for range in 0..together {
+                builders.push(self.build_from_tail(range * blocks, blocks)?);
             }
-            let previous = view::chain_tip(&self.sealed, &Tail::new(first));
-            let previous = previous.map_or(BlockHash::ZERO, |tip| tip.hash);
-            let before = view::chain_tip_sizes(&self.sealed, &Tail::new(first));
-            let mut builder = self.begin_range(first, before, previous)?;
-            for (height, entry) in self.tail.iter().take(blocks as usize) {
-                let (frame, transparent) = self.tail.payload(entry);
-                builder.push(&Incoming {
-                    id: BlockId {
-                        height,
-                        hash: entry.columns.hash,
-                    },
-                    previous: entry.previous,
-                    columns: entry.columns,
-                    frame: &frame,
-                    transparent: &transparent,
-                })?;
-            }
-            self.install(builder)?;
-            sealed += 1;
+            self.install(builders, true)?;
+            sealed += together;
         }
+        Ok(sealed)
+    }
+
+    /// Builds the range of the tail's blocks behind the first `skip`.
+    fn build_from_tail(&self, skip: u32, blocks: u32) -> Result<RangeBuilder> {
+        let tail = &self.tail;
+        let mut entries = tail.iter().skip(skip as usize).take(blocks as usize);
+        let (first, lowest) = entries.clone().next().ok_or(Error::Range {
+            first: tail.first(),
+            why: "it is not in the tail",
+        })?;
+        let before = match first.previous() {
+            Some(below) if skip > 0 => tail.get(below).map(|entry| entry.columns.sizes),
+            _ => self.sealed.joined().map(|range| range.tip_sizes()),
+        };
+        let before = before.unwrap_or(TreeSizes::ZERO);
+        let mut builder = self.begin_range(first, before, lowest.previous)?;
+        entries.try_for_each(|(height, entry)| {
+            let (frame, transparent) = tail.payload(entry);
+            builder.push(&Incoming {
+                id: BlockId {
+                    height,
+                    hash: entry.columns.hash,
+                },
+                previous: entry.previous,
+                columns: entry.columns,
+                frame: &frame,
+                transparent: &transparent,
+            })
+        })?;
+        Ok(builder)
     }
 
     /// Begins one complete range, written straight to its sealed files. `before` and `previous` are the trees' sizes and the block below it;
@@ -667,50 +686,61 @@ impl Writer {
     /// [`Error::Gap`] if it does not link to its neighbours. Its files are removed in all these cases. [`Error::Io`], after which the writer
     /// is of no more use. [`Error::Poisoned`].
     pub fn seal(&mut self, range: RangeBuilder) -> Result<()> {
+        self.seal_all(vec![range])
+    }
+
+    /// Seals several ranges, in any order, with as many syncs as one takes: all of them or, if one is refused, none.
+    ///
+    /// # Errors
+    ///
+    /// As [`Writer::seal`].
+    pub fn seal_all(&mut self, ranges: Vec<RangeBuilder>) -> Result<()> {
         self.writable()?;
-        let first = range.first();
-        let refuse = |why| Err(Error::Range { first, why });
-        if !range.is_complete() {
-            return refuse("it is not complete");
-        }
-        if !range.is_of(&self.layout) {
-            return refuse("it was begun for another store");
-        }
-        if first.get() < self.sealed.joined_blocks() || self.sealed.find(first).is_some() {
-            return refuse("it is sealed already");
-        }
         let next = self.tip().map_or(0, |tip| tip.height.get() + 1);
-        if next > first.get() {
-            return refuse("blocks of it are in the tail or the head");
+        for (index, range) in ranges.iter().enumerate() {
+            let first = range.first();
+            let refuse = |why| Err(Error::Range { first, why });
+            if !range.is_complete() {
+                return refuse("it is not complete");
+            }
+            if !range.is_of(&self.layout) {
+                return refuse("it was begun for another store");
+            }
+            let twice = ranges[..index].iter().any(|other| other.first() == first);
+            let sealed = first.get() < self.sealed.joined_blocks();
+            if twice || sealed || self.sealed.find(first).is_some() {
+                return refuse("it is sealed already");
+            }
+            if next > first.get() {
+                return refuse("blocks of it are in the tail or the head");
+            }
         }
-        self.install(range)?;
+        self.install(ranges, false)?;
         self.join()
     }
 
-    /// Names the files of a complete range, makes it part of the manifest, and publishes.
-    fn install(&mut self, builder: RangeBuilder) -> Result<()> {
-        let first = builder.first();
-        let named = builder.name();
-        let columns_digest = self.or_poison(named)?.ok_or(Error::Range {
-            first,
-            why: "it is not complete",
-        })?;
-        let entry = manifest::Sealed {
-            first,
-            columns_digest,
-        };
+    /// Names the files of complete ranges, makes them part of the manifest, and publishes. The blocks of ranges from the tail leave it.
+    fn install(&mut self, builders: Vec<RangeBuilder>, from_tail: bool) -> Result<()> {
+        if builders.is_empty() {
+            return Ok(());
+        }
+        let named = self.name(builders);
+        let named = self.or_poison(named)?;
         let genesis = self.manifest.store.genesis;
         let blocks = self.manifest.store.range_blocks.get();
-        let range = SealedRange::open(&self.layout, entry, blocks).map(Arc::new)?;
-        let sealed = match self.sealed.with(Arc::clone(&range), genesis) {
-            Ok(sealed) => sealed,
+        let ranges: Result<Vec<_>> = named
+            .iter()
+            .map(|entry| SealedRange::open(&self.layout, *entry, blocks).map(Arc::new))
+            .collect();
+        let linked = ranges.and_then(|ranges| Ok((self.sealed.with(&ranges, genesis)?, ranges)));
+        let (sealed, ranges) = match linked {
+            Ok(linked) => linked,
             Err(error) => {
-                self.remove_range(&entry);
+                named.iter().for_each(|entry| self.remove_range(entry));
                 return Err(error);
             }
         };
         let mut tail = self.tail.clone();
-        let from_tail = first == tail.first() && !tail.is_empty();
         tail.drop_front(sealed.joined_blocks().saturating_sub(tail.first().get()) as usize);
         if tail.is_empty() {
             tail.begin(Height::try_from(sealed.joined_blocks()).unwrap_or(Height::MAX));
@@ -718,7 +748,8 @@ impl Writer {
         let mut manifest = self.manifest.clone();
         manifest.sealed = entries(&sealed);
         let mut dropped = Vec::new();
-        if from_tail || tail.is_empty() {
+        let close = from_tail || tail.is_empty();
+        if close {
             // The blocks that come next go to a segment of their own, so that this one can go when they are sealed.
             self.close_active(&mut manifest);
             let lowest = tail.lowest_segment().unwrap_or(u64::MAX);
@@ -731,18 +762,38 @@ impl Writer {
         }
         let written = self.write_manifest(manifest);
         self.or_poison(written)?;
-        if from_tail || tail.is_empty() {
+        if close {
             self.active = None;
         }
         if !from_tail {
-            self.make_room(blocks as usize);
-            recover::add_range(&self.lookup, &range);
+            self.make_room(blocks as usize * ranges.len());
+            for range in &ranges {
+                recover::add_range(&self.lookup, range);
+            }
         }
         self.sealed = Arc::new(sealed);
         self.tail = tail;
         self.publish();
         self.remove_segments(dropped);
         Ok(())
+    }
+
+    /// Gives the files of ranges their final names, durably.
+    fn name(&self, builders: Vec<RangeBuilder>) -> Result<Vec<manifest::Sealed>> {
+        let mut named = Vec::with_capacity(builders.len());
+        for builder in builders {
+            let first = builder.first();
+            let columns_digest = builder.name()?.ok_or(Error::Range {
+                first,
+                why: "it is not complete",
+            })?;
+            named.push(manifest::Sealed {
+                first,
+                columns_digest,
+            });
+        }
+        self.layout.sync_dir(&self.layout.sealed())?;
+        Ok(named)
     }
 
     /// If the tail ends where an island begins, seals the blocks between.

@@ -25,6 +25,8 @@ enum Step {
     Seal(u32),
     /// Builds the range that comes next, of a branch, straight to sealed files.
     Bulk(u64),
+    /// Builds the two ranges that come next and seals them together.
+    Pair(u64),
     /// Builds a range that leaves a gap, in which the chain ends or a whole range is missing.
     Island(u64),
     /// Closes and opens the store.
@@ -56,6 +58,7 @@ const WORKLOAD: &[Step] = &[
     Step::Island(4),
     Step::Commit(3, 4),
     Step::Keep(0),
+    Step::Pair(1),
     Step::Commit(6, 1),
 ];
 
@@ -153,6 +156,17 @@ impl Run {
                 }
                 self.possible.push(done.clone());
                 self.writer.as_mut().unwrap().seal(range)?;
+            }
+            Step::Pair(branch) => {
+                let mut chain = after(&done, branch);
+                let low = chain.take_blocks(RANGE_BLOCKS);
+                let middle = chain.sizes();
+                let high = chain.take_blocks(RANGE_BLOCKS);
+                let pair = vec![self.range(&high, middle)?, self.range(&low, sizes)?];
+                done.extend(low);
+                done.extend(high);
+                self.possible.push(done.clone());
+                self.writer.as_mut().unwrap().seal_all(pair)?;
             }
             Step::Island(branch) => {
                 let mut chain = after(&done, branch);
@@ -268,7 +282,11 @@ fn after_one_failed_operation_nothing_more_is_written_until_the_store_is_opened_
             // last of these commits joins an island, which seals.
             let harmless = matches!(
                 step,
-                Step::Bulk(_) | Step::Island(_) | Step::Seal(_) | Step::Commit(3, 4)
+                Step::Bulk(_)
+                    | Step::Pair(_)
+                    | Step::Island(_)
+                    | Step::Seal(_)
+                    | Step::Commit(3, 4)
             );
             assert!(refused && untouched || harmless, "{step:?} at {fail}");
             if !refused {

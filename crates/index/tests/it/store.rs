@@ -207,6 +207,32 @@ fn an_incomplete_or_overlapping_range_is_refused_and_leaves_no_file() {
 }
 
 #[test]
+fn several_ranges_are_sealed_together_or_not_at_all() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut chain = TestChain::new(1);
+    let blocks = chain.take_blocks(48);
+    let mut strangers = TestChain::new(2).take_blocks(48);
+    strangers[32].previous = blocks[30].id.hash;
+    let mut writer = Writer::open(dir.path(), chain.store(16)).unwrap();
+    let low = build(&writer, TreeSizes::ZERO, &blocks[..16]);
+    let middle = build(&writer, blocks[15].sizes, &blocks[16..32]);
+    let high = build(&writer, blocks[31].sizes, &blocks[32..]);
+    let wrong = build(&writer, strangers[31].sizes, &strangers[32..]);
+    let again = build(&writer, TreeSizes::ZERO, &blocks[..16]);
+    let refused = writer.seal_all(vec![low, wrong, middle]);
+    assert!(matches!(refused, Err(Error::Gap { .. })), "{refused:?}");
+    assert_eq!(writer.reader().view().tip(), None);
+    let low = build(&writer, TreeSizes::ZERO, &blocks[..16]);
+    let twice = writer.seal_all(vec![low, again]);
+    assert!(matches!(twice, Err(Error::Range { .. })));
+    let low = build(&writer, TreeSizes::ZERO, &blocks[..16]);
+    let middle = build(&writer, blocks[15].sizes, &blocks[16..32]);
+    writer.seal_all(vec![high, low, middle]).unwrap();
+    assert_holds(&writer.reader().view(), &blocks);
+    assert_eq!(dir.path().join("sealed").read_dir().unwrap().count(), 9);
+}
+
+#[test]
 fn segments_go_when_their_blocks_are_sealed() {
     let dir = tempfile::tempdir().unwrap();
     let mut chain = TestChain::new(1);
