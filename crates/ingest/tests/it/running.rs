@@ -8,9 +8,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use lightship_chain::{BlockId, Height, Network};
+use lightship_chain::{BlockId, Height, Network, compact::EncodedBlock};
 use lightship_index::{Reader, StoreId, View, Writer};
 use lightship_ingest::{Progress, Result, Settings, Snapshot, Stop, Until, run};
+use lightship_source::BlockSource;
 
 use crate::{disk::QuickDisk, scripted::Scripted};
 
@@ -59,7 +60,11 @@ pub(crate) fn start(source: &Arc<Scripted>, dir: &Path, settings: Settings) -> R
     start_on(source, open(dir, store_of(source)), settings)
 }
 
-pub(crate) fn start_on(source: &Arc<Scripted>, writer: Writer, settings: Settings) -> Running {
+pub(crate) fn start_on<S: BlockSource + 'static>(
+    source: &Arc<S>,
+    writer: Writer,
+    settings: Settings,
+) -> Running {
     let reader = writer.reader();
     let progress = Arc::new(Progress::new());
     let stop = Stop::new();
@@ -159,9 +164,14 @@ impl Running {
 /// Whether the view holds exactly the source's best chain, to the byte.
 #[track_caller]
 pub(crate) fn assert_model(view: &View, source: &Scripted) {
-    let model = source.model();
+    assert_holds(view, &source.model());
+}
+
+/// Whether the view holds exactly these blocks, to the byte.
+#[track_caller]
+pub(crate) fn assert_holds(view: &View, model: &[EncodedBlock]) {
     assert_eq!(view.tip(), model.last().map(|block| block.id));
-    for block in &model {
+    for block in model {
         let height = block.id.height;
         let stored = view.block(height).unwrap().unwrap();
         assert_eq!(stored.row.hash, block.id.hash, "at {height}");
