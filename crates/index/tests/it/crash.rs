@@ -299,3 +299,36 @@ fn after_one_failed_operation_nothing_more_is_written_until_the_store_is_opened_
         }
     }
 }
+
+/// What a failed sync left may read well and never have reached the disk. Reopened, the writer must go on from what is durable.
+#[test]
+fn reopening_after_a_failed_operation_shows_only_what_a_power_cut_leaves() {
+    let mut reopened = 0;
+    for fail in 0..operations() {
+        let disk = MemoryDisk::new();
+        disk.fail_at(fail, Fault::OneError);
+        let mut run = Run::start(disk.clone());
+        let Err((Some(step), _)) = run.all() else {
+            continue;
+        };
+        let Some(mut writer) = run.writer.take() else {
+            continue;
+        };
+        let reader = writer.reader();
+        writer.reopen().unwrap();
+        reopened += 1;
+        let tip = reader.view().tip();
+        assert_eq!(writer.tip(), tip);
+        let possible = run.possible.iter();
+        let possible: Vec<_> = possible
+            .map(|blocks| blocks.last().map(|last| last.id))
+            .collect();
+        assert!(possible.contains(&tip), "{step:?} at {fail}: {tip:?}");
+        let after = disk.after_power_cut(Loss::Everything);
+        let found = Reader::open_on(Arc::new(after), Path::new(DIR)).unwrap();
+        assert_eq!(found.view().tip(), tip, "{step:?} at {fail}");
+        drop(writer);
+        run.check(&disk.after_power_cut(Loss::Nothing));
+    }
+    assert!(reopened > 100, "{reopened}");
+}
