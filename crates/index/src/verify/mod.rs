@@ -63,6 +63,22 @@ pub struct Summary {
     pub findings: u64,
 }
 
+impl fmt::Display for Summary {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Summary {
+            ranges,
+            sealed_blocks,
+            tail_blocks,
+            bytes,
+            ..
+        } = self;
+        write!(
+            f,
+            "read {sealed_blocks} blocks in {ranges} sealed ranges and {tail_blocks} blocks of the tail, {bytes} bytes"
+        )
+    }
+}
+
 /// Reads all of the store in `dir` and reports what is wrong with it.
 ///
 /// # Errors
