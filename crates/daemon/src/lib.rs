@@ -1,1 +1,19 @@
-//! The program's parts.
+//! The program's parts: what `main` calls, and what a program with a node of its own inside calls instead.
+//!
+//! In: what was typed ([`cli`]), checked into what is used ([`config`]). Out: a process made of the rooms ([`run`]): a source that
+//! feeds ingest, ingest that writes the index, serve that answers from it, signals that end it. What a block means, how it lies on
+//! disk and what a wallet is told are the rooms' own affairs.
+
+#![expect(clippy::print_stdout, reason = "a program speaks to its user")]
+
+pub mod cli;
+pub mod config;
+pub mod demo;
+mod meters;
+pub mod run;
+mod show;
+mod signals;
+pub mod telemetry;
+mod verify;
+
+pub use verify::verify;

@@ -1,0 +1,234 @@
+//! What was typed: flags, their environment variables, and the help text.
+//!
+//! In: the process's arguments. Out: plain values as the user gave them. What they mean together, and whether they
+//! can be used, is decided in [`crate::config`].
+
+use std::{net::SocketAddr, num::NonZeroU32, num::NonZeroUsize, path::PathBuf};
+
+use clap::{Args, Parser, Subcommand};
+
+/// A Zcash indexer and light-wallet server.
+///
+/// Stands beside a full node, keeps its blocks in the compact form that wallets read, and serves the lightwallet protocol
+/// v0.5.0. Without a command it runs the demo: a chain inside this process, no node needed.
+#[derive(Debug, Parser)]
+#[command(name = "lightship", version, disable_help_subcommand = true)]
+pub struct Cli {
+    /// What to do; `demo` when left out.
+    #[command(subcommand)]
+    pub command: Option<Command>,
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Serve a made-up chain with all pools: no node, no set-up
+    Demo(DemoArgs),
+    /// Build the index from a node, follow it, and serve wallets
+    Serve(ServeArgs),
+    /// Build the index up to the node's tip, then exit
+    Index(IndexArgs),
+    /// Check every checksum and link of a data directory and say what is wrong where
+    Verify(VerifyArgs),
+}
+
+impl Command {
+    /// What a bare run does: the demo with all its defaults.
+    pub fn demo() -> Command {
+        Cli::parse_from(["lightship", "demo"])
+            .command
+            .expect("the command is named")
+    }
+}
+
+/// Where to listen.
+#[derive(Debug, Args)]
+pub struct ListenArgs {
+    /// Address for wallets: gRPC over plaintext HTTP/2 (put a TLS proxy in front for the public)
+    #[arg(
+        long,
+        env = "LIGHTSHIP_GRPC_LISTEN",
+        value_name = "ADDR",
+        default_value = "127.0.0.1:9067"
+    )]
+    pub grpc_listen: SocketAddr,
+
+    /// Address for operators: /livez, /readyz and /metrics over HTTP
+    #[arg(
+        long,
+        env = "LIGHTSHIP_HTTP_LISTEN",
+        value_name = "ADDR",
+        default_value = "127.0.0.1:9068"
+    )]
+    pub http_listen: SocketAddr,
+}
+
+/// `lightship demo`.
+#[derive(Debug, Args)]
+pub struct DemoArgs {
+    #[command(flatten)]
+    #[expect(missing_docs, reason = "flattened")]
+    pub listen: ListenArgs,
+
+    /// Also speak the demo node's JSON-RPC here, so that other servers can stand on the same chain
+    #[arg(long, env = "LIGHTSHIP_NODE_LISTEN", value_name = "ADDR")]
+    pub node_listen: Option<SocketAddr>,
+
+    /// Keep the demo's index here instead of in a temporary folder that is removed at the end
+    #[arg(long, env = "LIGHTSHIP_DATA_DIR", value_name = "DIR")]
+    pub data_dir: Option<PathBuf>,
+
+    /// Blocks on the chain at the start
+    #[arg(long, value_name = "N", default_value = "5000", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub blocks: u32,
+
+    /// Seconds between new blocks
+    #[arg(long, value_name = "SECONDS", default_value = "5", value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    pub block_seconds: u64,
+
+    /// The same seed makes the same chain
+    #[arg(long, value_name = "N", default_value = "1")]
+    pub seed: u64,
+}
+
+/// The node to read from.
+#[derive(Debug, Args)]
+pub struct NodeArgs {
+    /// The node's JSON-RPC, such as http://127.0.0.1:8232 (zebrad, zakurad or zcashd)
+    #[arg(long, env = "LIGHTSHIP_NODE", value_name = "URL")]
+    pub node: String,
+
+    /// The cookie file the node writes at each start; read again when it changes
+    #[arg(
+        long,
+        env = "LIGHTSHIP_NODE_COOKIE",
+        value_name = "FILE",
+        conflicts_with = "node_user"
+    )]
+    pub node_cookie: Option<PathBuf>,
+
+    /// User name for the node's JSON-RPC; needs --node-password-file
+    #[arg(
+        long,
+        env = "LIGHTSHIP_NODE_USER",
+        value_name = "NAME",
+        requires = "node_password_file"
+    )]
+    pub node_user: Option<String>,
+
+    /// File whose first line is the password for --node-user
+    #[arg(
+        long,
+        env = "LIGHTSHIP_NODE_PASSWORD_FILE",
+        value_name = "FILE",
+        requires = "node_user"
+    )]
+    pub node_password_file: Option<PathBuf>,
+
+    /// The network the node must be on: main, test, regtest, or auto to take what it is on
+    #[arg(
+        long,
+        env = "LIGHTSHIP_NETWORK",
+        value_name = "NETWORK",
+        default_value = "auto"
+    )]
+    pub network: String,
+}
+
+/// The index to write.
+#[derive(Debug, Args)]
+pub struct StoreArgs {
+    /// Folder for the index; made if it is not there
+    #[arg(long, env = "LIGHTSHIP_DATA_DIR", value_name = "DIR")]
+    pub data_dir: PathBuf,
+
+    /// Blocks in each sealed range; fixed when the index is made
+    #[arg(long, env = "LIGHTSHIP_RANGE_BLOCKS", value_name = "N")]
+    pub range_blocks: Option<NonZeroU32>,
+
+    /// Threads that fetch and parse blocks during the build [default: one for each core, at most 8]
+    #[arg(long, env = "LIGHTSHIP_BUILD_THREADS", value_name = "N")]
+    pub build_threads: Option<NonZeroUsize>,
+}
+
+/// `lightship serve`.
+#[derive(Debug, Args)]
+pub struct ServeArgs {
+    #[command(flatten)]
+    #[expect(missing_docs, reason = "flattened")]
+    pub node: NodeArgs,
+
+    #[command(flatten)]
+    #[expect(missing_docs, reason = "flattened")]
+    pub store: StoreArgs,
+
+    #[command(flatten)]
+    #[expect(missing_docs, reason = "flattened")]
+    pub listen: ListenArgs,
+
+    /// Unified address shown to wallets that want to support this server
+    #[arg(long, env = "LIGHTSHIP_DONATION_ADDRESS", value_name = "ADDRESS")]
+    pub donation_address: Option<String>,
+
+    /// Answer Ping, which lets anyone hold a call open for up to 10 s; for tests only
+    #[arg(long)]
+    pub ping_very_insecure: bool,
+}
+
+/// `lightship index`.
+#[derive(Debug, Args)]
+pub struct IndexArgs {
+    #[command(flatten)]
+    #[expect(missing_docs, reason = "flattened")]
+    pub node: NodeArgs,
+
+    #[command(flatten)]
+    #[expect(missing_docs, reason = "flattened")]
+    pub store: StoreArgs,
+}
+
+/// `lightship verify`.
+#[derive(Debug, Args)]
+pub struct VerifyArgs {
+    /// Folder of the index; a running lightship may keep writing to it
+    #[arg(long, env = "LIGHTSHIP_DATA_DIR", value_name = "DIR")]
+    pub data_dir: PathBuf,
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_flags_are_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn a_bare_run_names_no_command() {
+        assert!(
+            Cli::try_parse_from(["lightship"])
+                .unwrap()
+                .command
+                .is_none()
+        );
+    }
+
+    #[test]
+    fn a_user_without_a_password_file_is_refused() {
+        let typed = [
+            "lightship",
+            "index",
+            "--node",
+            "http://a",
+            "--data-dir",
+            "d",
+            "--node-user",
+            "u",
+        ];
+        let refused = Cli::try_parse_from(typed).unwrap_err().to_string();
+        assert!(refused.contains("--node-password-file"), "{refused}");
+    }
+}

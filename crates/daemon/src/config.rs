@@ -1,0 +1,142 @@
+//! What is used: the typed flags, checked together and turned into types that cannot hold nonsense.
+//!
+//! In: [`crate::cli`]'s values. Out: settings for the rooms. Touches nothing: whether a file can be read or a port is free is
+//! found out by those who use them.
+
+use std::{num::NonZeroU32, num::NonZeroUsize, path::PathBuf, thread};
+
+use lightship_chain::Network;
+use lightship_source::rpc::{Credentials, Endpoint};
+
+use crate::cli::{NodeArgs, StoreArgs};
+
+/// Threads for the build are bounded, for a node serves no faster than this to more.
+const MOST_BUILD_THREADS: usize = 8;
+
+/// A contradiction or a value that cannot be used, with the flag to mend.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// `--network` is none of the known ones.
+    #[error("--network {typed}: expected main, test, regtest or auto")]
+    Network {
+        /// What was typed.
+        typed: String,
+    },
+    /// `--node` is no address, or its credentials make no sense.
+    #[error("--node: {0}")]
+    Node(#[from] lightship_source::Error),
+    /// `--donation-address` is no unified address.
+    #[error(
+        "--donation-address: expected a unified address (u1…, utest1… or uregtest1…) of at most 255 characters"
+    )]
+    DonationAddress,
+}
+
+/// The network a node must be on; `None` takes the one it is on.
+pub fn network(typed: &str) -> Result<Option<Network>, Error> {
+    match typed {
+        "auto" => Ok(None),
+        name => name.parse().map(Some).map_err(|_| Error::Network {
+            typed: name.to_owned(),
+        }),
+    }
+}
+
+/// How to reach the node.
+pub fn endpoint(typed: &NodeArgs) -> Result<Endpoint, Error> {
+    let credentials = match (
+        &typed.node_cookie,
+        &typed.node_user,
+        &typed.node_password_file,
+    ) {
+        (Some(cookie), _, _) => Credentials::Cookie(cookie.clone()),
+        (None, Some(user), Some(password_file)) => Credentials::UserPassword {
+            user: user.clone(),
+            password_file: password_file.clone(),
+        },
+        _ => Credentials::None,
+    };
+    Ok(Endpoint::new(&typed.node, credentials)?)
+}
+
+/// Where the index lies and how it is built.
+#[derive(Clone, Debug)]
+pub struct Store {
+    /// The folder.
+    pub data_dir: PathBuf,
+    /// Blocks in each sealed range of a new index; an existing one keeps its own.
+    pub range_blocks: Option<NonZeroU32>,
+    /// Threads that fetch and parse during the build.
+    pub build_threads: NonZeroUsize,
+}
+
+impl Store {
+    /// From what was typed.
+    pub fn new(typed: &StoreArgs) -> Store {
+        let usual = Store::in_folder(typed.data_dir.clone());
+        Store {
+            range_blocks: typed.range_blocks,
+            build_threads: typed.build_threads.unwrap_or(usual.build_threads),
+            ..usual
+        }
+    }
+
+    /// In that folder, with the machine's cores as the number of threads.
+    pub fn in_folder(data_dir: PathBuf) -> Store {
+        let cores = thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
+        let most = NonZeroUsize::new(MOST_BUILD_THREADS).expect("the bound is not zero");
+        Store {
+            data_dir,
+            range_blocks: None,
+            build_threads: cores.min(most),
+        }
+    }
+}
+
+/// The donation address, checked for its shape; whether it decodes for the network is left to wallets.
+///
+/// Spec: lightwallet protocol, `LightdInfo.donationAddress`; ZIP 316 for the prefixes.
+pub fn donation_address(typed: Option<&str>) -> Result<Option<String>, Error> {
+    let Some(address) = typed else {
+        return Ok(None);
+    };
+    let plausible = ["u1", "utest1", "uregtest1"]
+        .iter()
+        .any(|prefix| address.starts_with(prefix))
+        && address.len() <= 255
+        && address
+            .bytes()
+            .all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit());
+    if plausible {
+        Ok(Some(address.to_owned()))
+    } else {
+        Err(Error::DonationAddress)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_unknown_network_is_named() {
+        assert_eq!(network("auto").unwrap(), None);
+        assert_eq!(network("test").unwrap(), Some(Network::Test));
+        let refused = network("mainnet").unwrap_err().to_string();
+        assert_eq!(
+            refused,
+            "--network mainnet: expected main, test, regtest or auto"
+        );
+    }
+
+    #[test]
+    fn a_transparent_donation_address_is_refused() {
+        assert!(donation_address(Some("t1abc")).is_err());
+        assert!(donation_address(Some("u1abc def")).is_err());
+        assert_eq!(
+            donation_address(Some("u1abc")).unwrap().as_deref(),
+            Some("u1abc")
+        );
+        assert_eq!(donation_address(None).unwrap(), None);
+    }
+}

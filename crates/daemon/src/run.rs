@@ -1,0 +1,357 @@
+//! A process made of the rooms.
+//!
+//! In: a source of blocks, a node to pass questions to, and settings. Out: an index that follows the node's best chain, answers
+//! on two ports, and an orderly end. Programs that carry a node inside themselves call [`serve_from`] with their own source.
+//!
+//! The node's absence never ends the process; a store that cannot be used, a port in use, refused credentials at start and a failing disk do.
+
+use std::{
+    net::SocketAddr,
+    process::ExitCode,
+    sync::Arc,
+    thread::{self, JoinHandle},
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context, anyhow, bail};
+use indicatif::MultiProgress;
+use lightship_chain::{BlockHash, Network};
+use lightship_index::{StoreId, Writer};
+use lightship_ingest::{Progress, Snapshot, Stop, Until};
+use lightship_serve::NodeHealth;
+use lightship_source::{
+    BlockSource, Node,
+    rpc::{RpcNode, RpcSource},
+};
+use tokio::{net::TcpListener, runtime, sync::watch, task};
+use tracing::{info, warn};
+
+use crate::{
+    cli::{IndexArgs, ListenArgs, ServeArgs},
+    config::{self, Store},
+    show, signals,
+};
+
+/// The longest pause between two questions for the genesis block at start.
+const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+/// How long the ingest thread may take to end; a source that hangs is left behind.
+const INGEST_GRACE: Duration = Duration::from_secs(2);
+
+/// Where blocks and answers come from.
+#[derive(Clone)]
+pub struct Upstream {
+    /// Blocks, in bulk.
+    pub source: Arc<dyn BlockSource>,
+    /// Answers that are passed through.
+    pub node: Arc<dyn Node>,
+    /// What to call it in messages, such as its URL.
+    pub name: String,
+}
+
+/// `lightship serve`.
+///
+/// # Errors
+///
+/// Whatever makes going on pointless, with the flag to mend where there is one.
+pub fn serve(typed: &ServeArgs, bars: MultiProgress) -> anyhow::Result<ExitCode> {
+    let network = config::network(&typed.node.network)?;
+    let settings = lightship_serve::Settings {
+        donation_address: config::donation_address(typed.donation_address.as_deref())?
+            .unwrap_or_default(),
+        ping: typed.ping_very_insecure,
+        ..lightship_serve::Settings::default()
+    };
+    let upstream = connect(&typed.node)?;
+    serve_from(
+        upstream,
+        network,
+        &Store::new(&typed.store),
+        &typed.listen,
+        settings,
+        bars,
+    )
+}
+
+/// `lightship index`.
+///
+/// # Errors
+///
+/// Whatever makes going on pointless, with the flag to mend where there is one.
+pub fn index(typed: &IndexArgs, bars: MultiProgress) -> anyhow::Result<ExitCode> {
+    let network = config::network(&typed.node.network)?;
+    let upstream = connect(&typed.node)?;
+    let store = Store::new(&typed.store);
+    let stop = Stop::new();
+    runtime()?.block_on(async {
+        let mut asked = signals::stop_requested()?;
+        let opened = tokio::select! {
+            opened = open_store(&upstream, network, &store) => opened?,
+            _ = asked.changed() => return Ok(ExitCode::SUCCESS),
+        };
+        let ingest = Ingest::start(&upstream, opened, &store, Until::Tip, stop.clone(), bars)?;
+        let mut finished = ingest.finished.clone();
+        tokio::select! {
+            _ = finished.wait_for(|done| *done) => {}
+            _ = asked.changed() => {}
+        }
+        let tip = ingest.progress.snapshot().indexed;
+        ingest.end().await?;
+        match tip {
+            Some(tip) => info!("the index ends at block {tip}"),
+            None => info!("the index is empty"),
+        }
+        Ok(ExitCode::SUCCESS)
+    })
+}
+
+fn connect(typed: &crate::cli::NodeArgs) -> anyhow::Result<Upstream> {
+    let endpoint = config::endpoint(typed)?;
+    Ok(Upstream {
+        name: endpoint.address.url(),
+        source: Arc::new(RpcSource::new(endpoint.clone())),
+        node: Arc::new(RpcNode::new(endpoint)),
+    })
+}
+
+pub(crate) fn runtime() -> anyhow::Result<runtime::Runtime> {
+    runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .context("cannot start the async runtime")
+}
+
+/// Serves wallets from an index that follows `upstream`, until a signal.
+///
+/// # Errors
+///
+/// Whatever makes going on pointless, with the flag to mend where there is one.
+pub fn serve_from(
+    upstream: Upstream,
+    network: Option<Network>,
+    store: &Store,
+    listen: &ListenArgs,
+    settings: lightship_serve::Settings,
+    bars: MultiProgress,
+) -> anyhow::Result<ExitCode> {
+    let runtime = runtime()?;
+    let done = runtime.block_on(async {
+        let asked = signals::stop_requested()?;
+        let grpc = bind("--grpc-listen", listen.grpc_listen).await?;
+        let http = bind("--http-listen", listen.http_listen).await?;
+        serve_on(
+            upstream,
+            network,
+            store,
+            (grpc, http),
+            settings,
+            bars,
+            asked,
+        )
+        .await
+    });
+    // What still blocks a thread of the runtime (a node that hangs) must not hold the process.
+    runtime.shutdown_timeout(Duration::from_millis(500));
+    done
+}
+
+/// As [`serve_from`], on listeners that are already bound, until `asked` turns true.
+pub(crate) async fn serve_on(
+    upstream: Upstream,
+    network: Option<Network>,
+    store: &Store,
+    (grpc, http): (TcpListener, TcpListener),
+    settings: lightship_serve::Settings,
+    bars: MultiProgress,
+    mut asked: watch::Receiver<bool>,
+) -> anyhow::Result<ExitCode> {
+    info!(
+        "wallets: grpc://{}  operators: http://{}",
+        grpc.local_addr()?,
+        http.local_addr()?
+    );
+    let opened = tokio::select! {
+        opened = open_store(&upstream, network, store) => opened?,
+        _ = asked.changed() => return Ok(ExitCode::SUCCESS),
+    };
+    let reader = opened.reader();
+    let ingest = Ingest::start(&upstream, opened, store, Until::Forever, Stop::new(), bars)?;
+    let mut finished = ingest.finished.clone();
+    let shutdown = async move {
+        tokio::select! {
+            _ = finished.wait_for(|done| *done) => {}
+            _ = asked.wait_for(|stop| *stop) => {}
+        }
+    };
+    let progress = ingest.progress.clone();
+    let backend = lightship_serve::Backend {
+        reader,
+        node: upstream.node.clone(),
+        health: Arc::new(move || health(&progress.snapshot())),
+    };
+    let served = lightship_serve::serve(grpc, http, backend, settings, shutdown).await;
+    let ended = ingest.end().await;
+    served.context("the server ended")?;
+    ended?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn health(now: &Snapshot) -> NodeHealth {
+    // Before the first answer there is no tip, and no moment at which it came.
+    NodeHealth {
+        last_answer: now
+            .target
+            .and_then(|_| Instant::now().checked_sub(now.source_silent)),
+    }
+}
+
+pub(crate) async fn bind(flag: &str, address: SocketAddr) -> anyhow::Result<TcpListener> {
+    TcpListener::bind(address).await.with_context(|| {
+        format!("cannot listen on {address}: stop the program that does, or give another {flag}")
+    })
+}
+
+/// Opens the index, or makes one as soon as the chain's first block is known.
+async fn open_store(
+    upstream: &Upstream,
+    network: Option<Network>,
+    store: &Store,
+) -> anyhow::Result<Writer> {
+    let dir = store.data_dir.clone();
+    let existing =
+        StoreId::of(&dir).with_context(|| format!("cannot open the index in {}", dir.display()))?;
+    let id = match (existing, network) {
+        (Some(found), Some(wanted)) if found.network != wanted => bail!(
+            "{} holds an index of network {}, not {wanted}: give another --data-dir or --network",
+            dir.display(),
+            found.network
+        ),
+        (Some(found), _) => match store.range_blocks {
+            Some(wanted) if wanted != found.range_blocks => bail!(
+                "{} holds an index in ranges of {} blocks, not {wanted}: leave --range-blocks out, or give another --data-dir",
+                dir.display(),
+                found.range_blocks
+            ),
+            _ => found,
+        },
+        (None, Some(network)) => {
+            let genesis = network
+                .genesis_display()
+                .parse()
+                .expect("the known hashes are hashes");
+            new_store(network, genesis, store)
+        }
+        (None, None) => {
+            let genesis = genesis(upstream).await?;
+            // A chain of one's own making is a private one.
+            new_store(
+                Network::from_genesis(genesis).unwrap_or(Network::Regtest),
+                genesis,
+                store,
+            )
+        }
+    };
+    let opened = task::spawn_blocking(move || Writer::open(&dir, id)).await?;
+    opened.with_context(|| format!("cannot open the index in {}", store.data_dir.display()))
+}
+
+fn new_store(network: Network, genesis: BlockHash, store: &Store) -> StoreId {
+    let mut id = StoreId::new(network, genesis);
+    if let Some(range_blocks) = store.range_blocks {
+        id.range_blocks = range_blocks;
+    }
+    id
+}
+
+/// The node's first block, waiting for as long as waiting can help.
+async fn genesis(upstream: &Upstream) -> anyhow::Result<BlockHash> {
+    let mut pause = Duration::from_millis(250);
+    let mut said = false;
+    loop {
+        let source = upstream.source.clone();
+        match task::spawn_blocking(move || source.genesis()).await? {
+            Ok(genesis) => return Ok(genesis),
+            Err(problem) if problem.is_transient() => {
+                if !said {
+                    warn!(
+                        "{problem}; waiting for it, since a new index needs to know the node's network (--network names it beforehand)"
+                    );
+                    said = true;
+                }
+            }
+            Err(problem) => return Err(anyhow!(problem)),
+        }
+        tokio::time::sleep(pause).await;
+        pause = (pause * 2).min(LONGEST_PAUSE);
+    }
+}
+
+/// The thread that builds and follows, and what it has to say.
+struct Ingest {
+    progress: Arc<Progress>,
+    finished: watch::Receiver<bool>,
+    stop: Stop,
+    thread: JoinHandle<Result<(), lightship_ingest::Error>>,
+    shown: JoinHandle<()>,
+}
+
+impl Ingest {
+    fn start(
+        upstream: &Upstream,
+        writer: Writer,
+        store: &Store,
+        until: Until,
+        stop: Stop,
+        bars: MultiProgress,
+    ) -> anyhow::Result<Ingest> {
+        let progress = Arc::new(Progress::new());
+        let (tell, finished) = watch::channel(false);
+        let settings = lightship_ingest::Settings {
+            workers: store.build_threads,
+            until,
+            ..lightship_ingest::Settings::default()
+        };
+        let thread = {
+            let (source, progress, stop) =
+                (upstream.source.clone(), progress.clone(), stop.clone());
+            thread::Builder::new()
+                .name("ingest".into())
+                .spawn(move || {
+                    let done = lightship_ingest::run(source, writer, settings, progress, &stop);
+                    // Nobody listens any more: then the process is ending anyway.
+                    let _ = tell.send(true);
+                    done
+                })?
+        };
+        let shown = show::start(progress.clone(), bars, stop.clone());
+        Ok(Ingest {
+            progress,
+            finished,
+            stop,
+            thread,
+            shown,
+        })
+    }
+
+    /// Asks the thread to end and gives its verdict. A source that hangs is left behind: the index is safe at any moment.
+    async fn end(self) -> anyhow::Result<()> {
+        self.stop.stop();
+        let patience = Instant::now() + INGEST_GRACE;
+        while !self.thread.is_finished() && Instant::now() < patience {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        let joined = self
+            .shown
+            .join()
+            .map_err(|_| anyhow!("the progress display panicked"));
+        if !self.thread.is_finished() {
+            warn!("the node has not answered yet; leaving without it");
+            return Ok(());
+        }
+        let done = self
+            .thread
+            .join()
+            .map_err(|_| anyhow!("the ingest thread panicked"))?;
+        joined?;
+        done.context("the index cannot go on")
+    }
+}
