@@ -28,6 +28,8 @@ pub(crate) struct Appender {
     end: Option<BlockId>,
     sizes: TreeSizes,
     uncommitted: Batch,
+    /// Blocks and bytes taken that the progress has not been told of.
+    untold: (u64, u64),
 }
 
 #[derive(Default)]
@@ -50,6 +52,7 @@ impl Appender {
             sizes: writer.tip_sizes(),
             range: None,
             uncommitted: Batch::default(),
+            untold: (0, 0),
             writer,
             progress,
             batch_blocks,
@@ -72,8 +75,7 @@ impl Appender {
 
     /// The height to come; `None` at the last height there is.
     pub(crate) fn next(&self) -> Option<Height> {
-        self.end
-            .map_or(Some(Height::GENESIS), |end| end.height.next())
+        above(self.end)
     }
 
     /// Our block at `height`, a half-written range left out.
@@ -129,11 +131,22 @@ impl Appender {
         }
         self.end = Some(id);
         self.sizes = sizes;
-        self.progress.added(1, bytes.into(), id);
+        self.untold.0 += 1;
+        self.untold.1 += u64::from(bytes);
         if self.uncommitted.blocks >= self.batch_blocks || self.uncommitted.bytes >= BATCH_BYTES {
             self.commit()?;
         }
         Ok(())
+    }
+
+    /// Tells the progress what was taken since the last time: a lock a block would be felt.
+    pub(crate) fn tell(&mut self) {
+        let (blocks, bytes) = std::mem::take(&mut self.untold);
+        if blocks > 0
+            && let Some(end) = self.end
+        {
+            self.progress.added(blocks, bytes, end);
+        }
     }
 
     /// Makes what was taken through the tail durable and visible.
@@ -142,6 +155,7 @@ impl Appender {
             self.writer.commit()?;
             self.uncommitted = Batch::default();
         }
+        self.tell();
         Ok(())
     }
 

@@ -33,7 +33,7 @@ const CHUNK_BYTES: usize = 1 << 20;
 /// What a block takes in memory beside its bytes.
 pub(crate) const BLOCK_OVERHEAD_BYTES: usize = 256;
 /// How many pieces may be open for each worker.
-const PIECES_PER_WORKER: usize = 4;
+const PIECES_PER_WORKER: usize = 8;
 /// How often the stop flag is looked at while the workers bring nothing.
 const PATIENCE: Duration = Duration::from_millis(200);
 /// How often the node's tip is asked for meanwhile.

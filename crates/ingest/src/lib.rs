@@ -4,7 +4,7 @@
 //! index that holds what the source's best chain holds, and a [`Progress`] that says how far it is. Blocking, on threads of
 //! its own. How blocks are fetched is the source's affair, how they lie on disk the index's, and showing numbers the daemon's.
 //!
-//! [`run`] is the whole of it. Reading order: `run` (the loop, pauses, what is fatal), `follow` (one step, under a drawing of
+//! [`run()`] is the whole of it. Reading order: `run` (the loop, pauses, what is fatal), `follow` (one step, under a drawing of
 //! the states), `reorg` (where two chains part, pure), `bulk` and `order` (many blocks at once), `appender` (links, counts,
 //! the way to disk).
 

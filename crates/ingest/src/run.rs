@@ -282,6 +282,7 @@ impl Run {
 
     /// Blocks were taken: a stall is over if they reach beyond where it began.
     pub(crate) fn grew(&mut self) {
+        self.appender.tell();
         if self.failed_at < self.appender.end().map(|end| end.height) {
             self.advanced();
         }

@@ -57,7 +57,7 @@ impl Default for Settings {
             workers: cores.min(NonZeroUsize::new(8).expect("8 is not 0")),
             seal_depth_blocks: 1_000,
             poll: Duration::from_millis(250),
-            wait: Duration::from_secs(10),
+            wait: Duration::from_secs(5),
             batch_blocks: NonZeroU32::new(500).expect("500 is not 0"),
             segment_blocks: NonZeroU32::new(256).expect("256 is not 0"),
             max_bytes_in_flight: 128 << 20,

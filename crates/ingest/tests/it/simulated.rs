@@ -31,8 +31,10 @@ fn blocks(chain: &mut ChainBuilder, count: usize) -> Vec<Vec<u8>> {
             let after = |upgrade| chain.activations().is_active(upgrade, height);
             let coinbase = Coinbase {
                 sapling_outputs: usize::from(after(Upgrade::Heartwood)),
-                orchard_actions: usize::from(after(Upgrade::Nu5) && height.get() % 3 == 0),
-                ironwood_actions: usize::from(after(Upgrade::Nu6_3) && height.get() % 2 == 0),
+                orchard_actions: usize::from(after(Upgrade::Nu5) && height.get().is_multiple_of(3)),
+                ironwood_actions: usize::from(
+                    after(Upgrade::Nu6_3) && height.get().is_multiple_of(2),
+                ),
                 ..Coinbase::default()
             };
             chain.next_block(coinbase, &[]).unwrap().bytes
