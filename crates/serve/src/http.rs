@@ -10,7 +10,7 @@ use http::{HeaderValue, Method, Request, Response, StatusCode, header::CONTENT_T
 use http_body_util::Full;
 use hyper::{body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
-use tokio::{net::TcpListener, sync::Semaphore};
+use tokio::{net::TcpListener, sync::Semaphore, task::JoinSet};
 
 use crate::telemetry;
 
@@ -22,10 +22,12 @@ const HEADER_PATIENCE: Duration = Duration::from_secs(10);
 /// Says why the server is not ready, or `None` if it is.
 pub(crate) type Unready = Arc<dyn Fn() -> Option<String> + Send + Sync>;
 
-/// Answers on `listener` for ever.
-pub(crate) async fn run(listener: TcpListener, unready: Unready) {
+/// Answers on `listener` until dropped, and the connections with it.
+pub(crate) async fn run(listener: &TcpListener, unready: Unready) {
     let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+    let mut connections = JoinSet::new();
     loop {
+        while connections.try_join_next().is_some() {}
         let place = Arc::clone(&places)
             .acquire_owned()
             .await
@@ -39,7 +41,7 @@ pub(crate) async fn run(listener: TcpListener, unready: Unready) {
             }
         };
         let unready = Arc::clone(&unready);
-        tokio::spawn(async move {
+        connections.spawn(async move {
             let service = service_fn(|request| {
                 let response = answer(&request, &unready);
                 async { Ok::<_, Infallible>(response) }

@@ -26,6 +26,7 @@ mod stall;
 mod status;
 mod telemetry;
 mod tip;
+mod waiting;
 
 pub use backend::{Backend, NodeHealth};
 pub use server::{Error, serve};
@@ -33,3 +34,4 @@ pub use settings::{Build, Http2, Limits, Readiness, Settings};
 pub use status::Refusal;
 pub use telemetry::install as install_metrics;
 pub use tip::served_tip;
+pub use waiting::waiting;

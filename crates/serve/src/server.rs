@@ -40,7 +40,7 @@ const HEALTH_STEP: Duration = Duration::from_millis(500);
 /// How often collected latencies are folded into their buckets.
 const METRICS_STEP: Duration = Duration::from_secs(5);
 /// After a failed accept (too many open files), a pause instead of a spin.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+pub(crate) const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// Why the server could not run.
 #[derive(Debug, thiserror::Error)]
@@ -118,7 +118,8 @@ pub async fn serve(
     background.spawn(keeper.keep());
     background.spawn(info.refresh());
     background.spawn(patrol.walk());
-    background.spawn(http::run(http, Arc::clone(&unready)));
+    let operators = Arc::clone(&unready);
+    background.spawn(async move { http::run(&http, operators).await });
     background.spawn(report_health(reporter, unready));
     if let Some(metrics) = metrics {
         background.spawn(async move {
