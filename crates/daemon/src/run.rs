@@ -169,8 +169,9 @@ pub(crate) async fn serve_on(
         grpc.local_addr()?,
         http.local_addr()?
     );
+    let opening = open_store(&upstream, network, store);
     let opened = tokio::select! {
-        opened = open_store(&upstream, network, store) => opened?,
+        opened = lightship_serve::waiting(&grpc, &http, "the node has not answered yet", opening) => opened?,
         _ = asked.changed() => return Ok(ExitCode::SUCCESS),
     };
     let reader = opened.reader();
