@@ -1,7 +1,7 @@
 //! A simulated node with the demo chain, on a JSON-RPC port of its own: something for any indexer to stand beside.
 //!
-//! `cargo run --release -p lightship-source --features simulated --example simulated_node -- 127.0.0.1:18232 5000 10`: address, blocks, and
-//! seconds between ticks (0: the chain stands still).
+//! `cargo run --release -p lightship-source --features simulated --example simulated_node -- 127.0.0.1:18232 5000 10 NU6.3`: address, blocks,
+//! seconds between ticks (0: the chain stands still), and the newest upgrade of the chain (for indexers that know no later one).
 
 #![expect(clippy::print_stdout, reason = "a program that tells what it does")]
 
@@ -10,8 +10,9 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
+use lightship_chain::Upgrade;
 use lightship_source::simulated::{
-    demo::{DemoChain, Settings},
+    demo::{DemoChain, Settings, activations},
     http,
 };
 use tokio::net::TcpListener;
@@ -32,12 +33,20 @@ fn main() -> Result<(), Box<dyn Error>> {
     let blocks = argument(1, "5000").parse()?;
     let tick = Duration::from_secs(argument(2, "10").parse()?);
 
-    let mut demo = DemoChain::new(Settings {
+    let newest = argument(3, "NU7");
+    let newest = Upgrade::ALL
+        .into_iter()
+        .find(|upgrade| upgrade.name() == newest)
+        .ok_or("no such upgrade")?;
+
+    let settings = Settings {
         seed: 1,
         blocks,
         now: now(),
         spacing_seconds: 75,
-    })?;
+    };
+    let upgrades = activations(blocks).up_to(newest);
+    let mut demo = DemoChain::with_activations(settings, upgrades)?;
     let node = demo.node().clone();
     for hint in demo.hints().addresses {
         println!("{}  {}", hint.address, hint.what);

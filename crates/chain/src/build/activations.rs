@@ -48,6 +48,13 @@ impl Activations {
         Activations::new(&heights)
     }
 
+    /// These without the upgrades newer than `last`: for readers that know no later one.
+    #[must_use]
+    pub fn up_to(mut self, last: Upgrade) -> Activations {
+        self.0.retain(|(upgrade, _)| *upgrade <= last);
+        self
+    }
+
     /// The first block under `upgrade`, if the chain ever has it.
     pub fn height_of(&self, upgrade: Upgrade) -> Option<Height> {
         self.0

@@ -111,13 +111,24 @@ pub struct DemoChain {
 }
 
 impl DemoChain {
-    /// Makes the chain.
+    /// Makes the chain, with all the upgrades there are.
     ///
     /// # Errors
     ///
     /// Not to be expected: it would mean that what is built here cannot be read.
     pub fn new(settings: Settings) -> Result<DemoChain, Unfit> {
-        let activations = activations(settings.blocks);
+        DemoChain::with_activations(settings, activations(settings.blocks))
+    }
+
+    /// Makes the chain with upgrades at these heights; pools that never activate stay empty.
+    ///
+    /// # Errors
+    ///
+    /// As [`DemoChain::new`].
+    pub fn with_activations(
+        settings: Settings,
+        activations: Activations,
+    ) -> Result<DemoChain, Unfit> {
         let length = settings.blocks.saturating_mul(settings.spacing_seconds);
         let first = settings
             .now
@@ -291,8 +302,8 @@ impl DemoChain {
     }
 }
 
-/// All eras, the newest pools with half of the chain to themselves.
-fn activations(blocks: u32) -> Activations {
+/// All eras on a chain of so many blocks, the newest pools with half of it to themselves.
+pub fn activations(blocks: u32) -> Activations {
     let share = |thousandths: u32| {
         let height = u64::from(blocks) * u64::from(thousandths) / 1_000;
         u32::try_from(height).unwrap_or(u32::MAX).max(1)
