@@ -56,18 +56,21 @@ impl MerkleTree {
 
     /// The root over all that was added. Zeros for nothing.
     pub(crate) fn root(&self) -> [u8; 32] {
+        let Some(top) = self.waiting.iter().rposition(Option::is_some) else {
+            return [0; 32];
+        };
         let mut right: Option<[u8; 32]> = None;
-        let mut levels = self.waiting.iter();
-        while let Some(&left) = levels.next() {
-            let last = levels.as_slice().iter().all(Option::is_none);
+        for &left in self.waiting.iter().take(top) {
             right = match (left, right) {
                 (Some(left), Some(right)) => Some(parent(&left, &right)),
-                (Some(single), None) | (None, Some(single)) if last => return single,
                 (Some(single), None) | (None, Some(single)) => Some(parent(&single, &single)),
                 (None, None) => None,
             };
         }
-        right.unwrap_or_default()
+        match (self.waiting.get(top).copied().flatten(), right) {
+            (Some(left), Some(right)) => parent(&left, &right),
+            (left, right) => left.or(right).unwrap_or_default(),
+        }
     }
 
     /// Whether this is the one list of transactions with `root`. Doubling is also how an odd level is made even, so a list with its end

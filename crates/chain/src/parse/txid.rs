@@ -6,6 +6,8 @@
 //!
 //! Spec: protocol §7.1.1 "Transaction Identifiers"; ZIP 244 "TxId Digest"; ZIP 229.
 
+use std::sync::LazyLock;
+
 use blake2b_simd::{Params, State};
 
 use super::{ActionBundle, SaplingOutputs, SaplingSpends, Transaction, Version, header::field_ref};
@@ -24,26 +26,37 @@ struct ActionNames {
     compact: &'static [u8; 16],
     memos: &'static [u8; 16],
     noncompact: &'static [u8; 16],
+    /// The bundle's digest where there is none.
+    empty: &'static LazyLock<[u8; 32]>,
 }
 
-const ORCHARD_V5: ActionNames = ActionNames {
+static ORCHARD_V5: ActionNames = ActionNames {
     bundle: b"ZTxIdOrchardHash",
     compact: b"ZTxIdOrcActCHash",
     memos: b"ZTxIdOrcActMHash",
     noncompact: b"ZTxIdOrcActNHash",
+    empty: &NO_ORCHARD_V5,
 };
 
-const ORCHARD_V6: ActionNames = ActionNames {
+static ORCHARD_V6: ActionNames = ActionNames {
     bundle: b"ZTxIdOrchardH_v6",
+    empty: &NO_ORCHARD_V6,
     ..ORCHARD_V5
 };
 
-const IRONWOOD_V6: ActionNames = ActionNames {
+static IRONWOOD_V6: ActionNames = ActionNames {
     bundle: b"ZTxIdIronwd_H_v6",
     compact: b"ZTxIdIrnActCH_v6",
     memos: b"ZTxIdIrnActMH_v6",
     noncompact: b"ZTxIdIrnActNH_v6",
+    empty: &NO_IRONWOOD,
 };
+
+/// The digests of parts that are not there. Most transactions lack most parts.
+static NO_SAPLING: LazyLock<[u8; 32]> = LazyLock::new(|| finish(&state(b"ZTxIdSaplingHash")));
+static NO_ORCHARD_V5: LazyLock<[u8; 32]> = LazyLock::new(|| finish(&state(ORCHARD_V5.bundle)));
+static NO_ORCHARD_V6: LazyLock<[u8; 32]> = LazyLock::new(|| finish(&state(ORCHARD_V6.bundle)));
+static NO_IRONWOOD: LazyLock<[u8; 32]> = LazyLock::new(|| finish(&state(IRONWOOD_V6.bundle)));
 
 fn state(personal: &[u8; 16]) -> State {
     Params::new().hash_length(32).personal(personal).to_state()
@@ -102,79 +115,81 @@ fn transparent(transaction: &Transaction<'_>) -> [u8; 32] {
 
 /// Spec: ZIP 244 "T.3: sapling_digest"; ZIP 229 for version 6.
 fn sapling(transaction: &Transaction<'_>, v6: bool) -> [u8; 32] {
-    let mut digest = state(b"ZTxIdSaplingHash");
     let sapling = transaction.sapling();
-    if let Some(value_balance) = sapling.value_balance {
-        let mut spends = state(b"ZTxIdSSpendsHash");
-        if let (SaplingSpends::V5(all), Some(anchor)) = (sapling.spends, sapling.anchor) {
-            let mut nullifiers = state(b"ZTxIdSSpendCHash");
-            let mut rest = state(if v6 {
-                b"ZTxIdSSpendNH_v6"
-            } else {
-                b"ZTxIdSSpendNHash"
-            });
-            for spend in all {
-                nullifiers.update(field_ref::<32, 32, 96>(spend));
-                rest.update(field_ref::<0, 32, 96>(spend));
-                if !v6 {
-                    rest.update(anchor);
-                }
-                rest.update(field_ref::<64, 32, 96>(spend));
+    let Some(value_balance) = sapling.value_balance else {
+        return *NO_SAPLING;
+    };
+    let mut digest = state(b"ZTxIdSaplingHash");
+    let mut spends = state(b"ZTxIdSSpendsHash");
+    if let (SaplingSpends::V5(all), Some(anchor)) = (sapling.spends, sapling.anchor) {
+        let mut nullifiers = state(b"ZTxIdSSpendCHash");
+        let mut rest = state(if v6 {
+            b"ZTxIdSSpendNH_v6"
+        } else {
+            b"ZTxIdSSpendNHash"
+        });
+        for spend in all {
+            nullifiers.update(field_ref::<32, 32, 96>(spend));
+            rest.update(field_ref::<0, 32, 96>(spend));
+            if !v6 {
+                rest.update(anchor);
             }
-            spends.update(&finish(&nullifiers));
-            spends.update(&finish(&rest));
+            rest.update(field_ref::<64, 32, 96>(spend));
         }
-        let mut outputs = state(b"ZTxIdSOutputHash");
-        if let SaplingOutputs::V5([_, ..]) = sapling.outputs {
-            let mut compact = state(b"ZTxIdSOutC__Hash");
-            let mut memos = state(b"ZTxIdSOutM__Hash");
-            let mut noncompact = state(b"ZTxIdSOutN__Hash");
-            for output in sapling.outputs {
-                let bytes = output.bytes();
-                compact.update(output.compact());
-                memos.update(field_ref::<148, 512, 756>(bytes));
-                noncompact.update(output.cv());
-                // The ciphertext's last 16 bytes and the outgoing ciphertext.
-                noncompact.update(field_ref::<660, 96, 756>(bytes));
-            }
-            outputs.update(&finish(&compact));
-            outputs.update(&finish(&memos));
-            outputs.update(&finish(&noncompact));
-        }
-        digest.update(&finish(&spends));
-        digest.update(&finish(&outputs));
-        digest.update(value_balance);
+        spends.update(&finish(&nullifiers));
+        spends.update(&finish(&rest));
     }
+    let mut outputs = state(b"ZTxIdSOutputHash");
+    if let SaplingOutputs::V5([_, ..]) = sapling.outputs {
+        let mut compact = state(b"ZTxIdSOutC__Hash");
+        let mut memos = state(b"ZTxIdSOutM__Hash");
+        let mut noncompact = state(b"ZTxIdSOutN__Hash");
+        for output in sapling.outputs {
+            let bytes = output.bytes();
+            compact.update(output.compact());
+            memos.update(field_ref::<148, 512, 756>(bytes));
+            noncompact.update(output.cv());
+            // The ciphertext's last 16 bytes and the outgoing ciphertext.
+            noncompact.update(field_ref::<660, 96, 756>(bytes));
+        }
+        outputs.update(&finish(&compact));
+        outputs.update(&finish(&memos));
+        outputs.update(&finish(&noncompact));
+    }
+    digest.update(&finish(&spends));
+    digest.update(&finish(&outputs));
+    digest.update(value_balance);
     finish(&digest)
 }
 
 /// Spec: ZIP 244 "T.4: orchard_digest"; ZIP 229 for version 6.
 fn actions(bundle: &ActionBundle<'_>, names: &ActionNames, with_anchor: bool) -> [u8; 32] {
+    let Some(effects) = bundle.effects() else {
+        return **names.empty;
+    };
     let mut digest = state(names.bundle);
-    if let Some(effects) = bundle.effects() {
-        let mut compact = state(names.compact);
-        let mut memos = state(names.memos);
-        let mut noncompact = state(names.noncompact);
-        for action in bundle.actions() {
-            let bytes = action.bytes();
-            compact.update(action.nullifier());
-            compact.update(action.compact());
-            memos.update(field_ref::<212, 512, 820>(bytes));
-            noncompact.update(action.cv());
-            noncompact.update(action.rk());
-            // The ciphertext's last 16 bytes and the outgoing ciphertext.
-            noncompact.update(field_ref::<724, 96, 820>(bytes));
-        }
-        digest.update(&finish(&compact));
-        digest.update(&finish(&memos));
-        digest.update(&finish(&noncompact));
-        // Flags and value balance; the anchor follows them.
-        let (flags_and_balance, _) = effects.split_at(9);
-        digest.update(if with_anchor {
-            effects
-        } else {
-            flags_and_balance
-        });
+    let mut compact = state(names.compact);
+    let mut memos = state(names.memos);
+    let mut noncompact = state(names.noncompact);
+    for action in bundle.actions() {
+        let bytes = action.bytes();
+        compact.update(action.nullifier());
+        compact.update(action.compact());
+        memos.update(field_ref::<212, 512, 820>(bytes));
+        noncompact.update(action.cv());
+        noncompact.update(action.rk());
+        // The ciphertext's last 16 bytes and the outgoing ciphertext.
+        noncompact.update(field_ref::<724, 96, 820>(bytes));
     }
+    digest.update(&finish(&compact));
+    digest.update(&finish(&memos));
+    digest.update(&finish(&noncompact));
+    // Flags and value balance; the anchor follows them.
+    let (flags_and_balance, _) = effects.split_at(9);
+    digest.update(if with_anchor {
+        effects
+    } else {
+        flags_and_balance
+    });
     finish(&digest)
 }
