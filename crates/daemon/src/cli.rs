@@ -6,6 +6,7 @@
 use std::{net::SocketAddr, num::NonZeroU32, num::NonZeroUsize, path::PathBuf};
 
 use clap::{Args, Parser, Subcommand};
+use lightship_chain::Upgrade;
 
 /// A Zcash indexer and light-wallet server.
 ///
@@ -86,9 +87,23 @@ pub struct DemoArgs {
     #[arg(long, value_name = "SECONDS", default_value = "5", value_parser = clap::value_parser!(u64).range(1..=86_400))]
     pub block_seconds: u64,
 
+    /// The newest upgrade on the chain, for servers and wallets that know no later one
+    #[arg(long, value_name = "UPGRADE", default_value = "NU7", value_parser = upgrade)]
+    pub newest_upgrade: Upgrade,
+
     /// The same seed makes the same chain
     #[arg(long, value_name = "N", default_value = "1")]
     pub seed: u64,
+}
+
+fn upgrade(name: &str) -> Result<Upgrade, String> {
+    Upgrade::ALL
+        .into_iter()
+        .find(|upgrade| upgrade.name() == name)
+        .ok_or_else(|| {
+            let known: Vec<_> = Upgrade::ALL.into_iter().map(Upgrade::name).collect();
+            format!("expected one of {}", known.join(", "))
+        })
 }
 
 /// The node to read from.

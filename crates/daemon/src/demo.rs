@@ -16,7 +16,7 @@ use indicatif::MultiProgress;
 use lightship_ingest::Stop;
 use lightship_source::simulated::{
     SimulatedNode,
-    demo::{DemoChain, Event, Kind, Settings},
+    demo::{DemoChain, Event, Kind, Settings, activations},
     http,
 };
 use tracing::{error, info};
@@ -47,13 +47,15 @@ pub fn demo(typed: &DemoArgs, bars: MultiProgress) -> anyhow::Result<ExitCode> {
             Some(address) => Some(bind("--node-listen", address).await?),
             None => None,
         };
-        let chain = DemoChain::new(Settings {
+        let settings = Settings {
             seed: typed.seed,
             blocks: typed.blocks,
             now: now(),
             spacing_seconds: u32::try_from(typed.block_seconds).unwrap_or(u32::MAX),
-        })
-        .context("the demo chain cannot be made")?;
+        };
+        let upgrades = activations(typed.blocks).up_to(typed.newest_upgrade);
+        let chain = DemoChain::with_activations(settings, upgrades)
+            .context("the demo chain cannot be made")?;
         let node = chain.node().clone();
         let rpc = match node_port {
             Some(listener) => {
