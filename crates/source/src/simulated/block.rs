@@ -1,6 +1,9 @@
 //! A block as the simulated node keeps it.
 
-use std::ops::Range;
+use std::{
+    ops::Range,
+    sync::{Arc, OnceLock},
+};
 
 use bytes::Bytes;
 use lightship_chain::{
@@ -8,23 +11,35 @@ use lightship_chain::{
     parse::{self, Transaction},
 };
 
-use super::tree::{TreeHash, TreeNode, Trees};
+use super::{
+    archive::{Archive, ArchivedBlock},
+    tree::{TreeHash, TreeNode, Trees},
+};
 
-/// A block, and what the node works out about it once.
-#[derive(Debug)]
+/// In block order: id, and where in the block's bytes.
+type Index = Vec<(TxId, Range<usize>)>;
+
+/// A block, and what the node works out about it once: all of it when it is taken, or, of a block in an archive, when it is asked for.
 pub(super) struct Block {
     pub(super) id: BlockId,
     pub(super) previous: BlockHash,
     pub(super) time: u32,
     pub(super) bytes: Bytes,
     pub(super) header_bytes: usize,
-    /// In block order: id, and where in `bytes`.
-    pub(super) index: Vec<(TxId, Range<usize>)>,
-    /// At the end of this block.
-    pub(super) trees: Trees,
+    index: OnceLock<Index>,
+    trees: OnceLock<Trees>,
     pub(super) sizes: TreeSizes,
-    /// The roots of the subtrees that this block completes, in tree order.
+    /// The roots of the subtrees that this block completes, in tree order; not kept of archived blocks.
     pub(super) subtrees: Vec<(ShieldedPool, TreeNode)>,
+    archive: Option<Arc<dyn Archive>>,
+}
+
+impl std::fmt::Debug for Block {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Block")
+            .field("id", &self.id)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Block {
@@ -48,33 +63,70 @@ impl Block {
             previous: header.previous(),
             time: header.time(),
             header_bytes: header.bytes().len(),
-            index: Vec::with_capacity(read.transactions().len()),
-            trees: parent
-                .map(|parent| parent.trees.clone())
-                .unwrap_or_default(),
+            index: OnceLock::new(),
+            trees: OnceLock::new(),
             sizes: parent.map_or(TreeSizes::ZERO, |parent| parent.sizes),
             subtrees: Vec::new(),
             bytes: Bytes::new(),
+            archive: None,
         };
-        let first = bytes.len()
-            - read
-                .transactions()
-                .map(|each| each.bytes().len())
-                .sum::<usize>();
-        let mut start = first;
+        let mut trees = parent
+            .map(|parent| parent.trees().clone())
+            .unwrap_or_default();
         for transaction in read.transactions() {
-            let end = start + transaction.bytes().len();
-            block.index.push((transaction.id(), start..end));
-            start = end;
-            block.append_notes(&transaction, hash)?;
+            block.append_notes(&transaction, &mut trees, hash)?;
         }
+        let index = index(&read);
         block.bytes = bytes;
+        block.index = index.into();
+        block.trees = trees.into();
         Ok(block)
+    }
+
+    /// A block that an archive keeps.
+    pub(super) fn of_archive(
+        archive: Arc<dyn Archive>,
+        id: BlockId,
+        header: parse::Header<'_>,
+        block: &ArchivedBlock,
+    ) -> Block {
+        Block {
+            id,
+            previous: header.previous(),
+            time: header.time(),
+            header_bytes: header.bytes().len(),
+            bytes: block.bytes.clone(),
+            index: OnceLock::new(),
+            trees: OnceLock::new(),
+            sizes: block.sizes,
+            subtrees: Vec::new(),
+            archive: Some(archive),
+        }
+    }
+
+    /// The transactions in block order: id, and where in `bytes`.
+    pub(super) fn index(&self) -> &[(TxId, Range<usize>)] {
+        self.index.get_or_init(|| {
+            parse::Block::parse(&self.bytes)
+                .map(|read| index(&read))
+                .unwrap_or_default()
+        })
+    }
+
+    /// The trees at the end of this block.
+    pub(super) fn trees(&self) -> &Trees {
+        self.trees.get_or_init(|| match &self.archive {
+            None => Trees::default(),
+            Some(archive) => Trees::of_nodes(self.sizes, |pool, level, index| {
+                archive.node(pool, level, index)
+            }),
+        })
     }
 
     fn append_notes(
         &mut self,
         transaction: &Transaction<'_>,
+        trees: &mut Trees,
         hash: &dyn TreeHash,
     ) -> Result<(), ReadError> {
         let count = |count: usize| u32::try_from(count).map_err(|_| ReadError::Overflow);
@@ -84,38 +136,51 @@ impl Block {
             ironwood: count(transaction.ironwood_actions().len())?,
         };
         self.sizes = self.sizes.checked_add(added).ok_or(ReadError::Overflow)?;
+        let mut append = |pool, note| {
+            if let Some(root) = trees.of_mut(pool).append(hash, pool, note) {
+                self.subtrees.push((pool, root));
+            }
+        };
         for output in transaction.sapling_outputs() {
-            self.append(ShieldedPool::Sapling, *output.cmu(), hash);
+            append(ShieldedPool::Sapling, *output.cmu());
         }
         for action in transaction.orchard_actions() {
-            self.append(ShieldedPool::Orchard, *action.cmx(), hash);
+            append(ShieldedPool::Orchard, *action.cmx());
         }
         for action in transaction.ironwood_actions() {
-            self.append(ShieldedPool::Ironwood, *action.cmx(), hash);
+            append(ShieldedPool::Ironwood, *action.cmx());
         }
         Ok(())
     }
 
-    fn append(&mut self, pool: ShieldedPool, note: TreeNode, hash: &dyn TreeHash) {
-        if let Some(root) = self.trees.of_mut(pool).append(hash, pool, note) {
-            self.subtrees.push((pool, root));
-        }
-    }
-
     /// The consensus serialization of the transaction at `position`.
     pub(super) fn transaction_bytes(&self, position: usize) -> Option<Bytes> {
-        let (_, range) = self.index.get(position)?;
+        let (_, range) = self.index().get(position)?;
         Some(self.bytes.slice(range.clone()))
     }
 
     /// The transactions, with their ids.
     pub(super) fn transactions(&self) -> impl Iterator<Item = (TxId, Transaction<'_>)> {
-        self.index.iter().map(|(id, range)| {
+        self.index().iter().map(|(id, range)| {
             let (transaction, _) = Transaction::parse(&self.bytes[range.clone()])
                 .expect("the block was read to its end before it was kept");
             (*id, transaction)
         })
     }
+}
+
+fn index(block: &parse::Block<'_>) -> Index {
+    let length: usize = block.transactions().map(|each| each.bytes().len()).sum();
+    let mut start = block.bytes().len() - length;
+    block
+        .transactions()
+        .map(|transaction| {
+            let end = start + transaction.bytes().len();
+            let range = start..end;
+            start = end;
+            (transaction.id(), range)
+        })
+        .collect()
 }
 
 /// Why bytes cannot be a block here.

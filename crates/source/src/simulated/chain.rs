@@ -14,6 +14,7 @@ use lightship_chain::{
 
 use super::{
     Unfit,
+    archive::Base,
     block::{Block, ReadError},
     ledger::{Ledger, OutPoint},
     tree::TreeHash,
@@ -39,8 +40,10 @@ pub(super) struct Chain {
     pub(super) network: Network,
     pub(super) activations: Activations,
     pub(super) hash: Arc<dyn TreeHash>,
+    /// Below all that follows, if there is one.
+    base: Option<Base>,
     blocks: HashMap<BlockHash, Arc<Block>>,
-    /// The best chain, by height.
+    /// The best chain above the archive, by height.
     best: Vec<Arc<Block>>,
     best_bytes: usize,
     places: HashMap<TxId, Vec<Place>>,
@@ -56,6 +59,7 @@ impl Chain {
             network: Network::Regtest,
             activations,
             hash,
+            base: None,
             blocks: HashMap::new(),
             best: Vec::new(),
             best_bytes: 0,
@@ -67,21 +71,43 @@ impl Chain {
         }
     }
 
+    /// A chain that begins as an archive's.
+    pub(super) fn on(activations: Activations, hash: Arc<dyn TreeHash>, base: Base) -> Chain {
+        let genesis = base.id(Height::GENESIS);
+        Chain {
+            network: genesis
+                .and_then(|id| Network::from_genesis(id.hash))
+                .unwrap_or(Network::Regtest),
+            ledger: Ledger::on(base.clone()),
+            base: Some(base),
+            ..Chain::new(activations, hash)
+        }
+    }
+
+    pub(super) fn base(&self) -> Option<&Base> {
+        self.base.as_ref()
+    }
+
+    /// How many blocks are an archive's, and stay.
+    pub(super) fn archived(&self) -> usize {
+        self.base.as_ref().map_or(0, |base| base.blocks() as usize)
+    }
+
     /// Keeps a block on a branch that is already known. The best chain stays as it is.
     pub(super) fn add(&mut self, bytes: Bytes) -> Result<Arc<Block>, Unfit> {
         let (header, _) = parse::Header::parse(&bytes)?;
         let previous = header.previous();
-        let parent = match self.blocks.get(&previous) {
-            Some(parent) => Some(Arc::clone(parent)),
+        let parent = match self.by_hash(&previous) {
+            Some(parent) => Some(parent),
             None if previous == BlockHash::ZERO => None,
             None => return Err(Unfit::Orphan { parent: previous }),
         };
-        if let Some(known) = self.blocks.get(&header.hash()) {
-            return Ok(Arc::clone(known));
+        if let Some(known) = self.by_hash(&header.hash()) {
+            return Ok(known);
         }
         let block = Block::read(bytes, parent.as_deref(), &*self.hash)?;
         let block = Arc::new(block);
-        for (position, (id, _)) in block.index.iter().enumerate() {
+        for (position, (id, _)) in block.index().iter().enumerate() {
             let places = self.places.entry(*id).or_default();
             places.push((block.id.hash, position));
         }
@@ -89,24 +115,26 @@ impl Chain {
         Ok(block)
     }
 
-    /// Makes a known block the tip, whatever its height; `None`: no block is left on the best chain.
+    /// Makes a known block the tip, whatever its height; `None`: no block is left on the best chain. An archive's blocks stay.
     pub(super) fn set_tip(&mut self, tip: Option<BlockHash>) -> Result<(), Unfit> {
         let mut branch = Vec::new();
         let mut at = tip;
         // Down from the new tip to the best chain.
         let fork = loop {
             let Some(hash) = at else { break 0 };
-            let block = self
-                .blocks
-                .get(&hash)
-                .ok_or(Unfit::Orphan { parent: hash })?;
-            if self.is_best(block) {
+            let block = self.by_hash(&hash).ok_or(Unfit::Orphan { parent: hash })?;
+            if self.is_best(&block) {
                 break block.id.height.get() as usize + 1;
             }
-            branch.push(Arc::clone(block));
             at = (block.previous != BlockHash::ZERO).then_some(block.previous);
+            branch.push(block);
         };
-        while self.best.len() > fork {
+        if fork < self.archived() {
+            return Err(Unfit::Archived {
+                blocks: self.archived(),
+            });
+        }
+        while self.len() > fork {
             self.disconnect();
         }
         for block in branch.into_iter().rev() {
@@ -181,51 +209,77 @@ impl Chain {
         })
     }
 
-    pub(super) fn tip(&self) -> Option<&Arc<Block>> {
-        self.best.last()
+    pub(super) fn tip(&self) -> Option<Arc<Block>> {
+        self.top(self.len()).and_then(|tip| self.at(tip.height))
     }
 
+    /// How many blocks the best chain has.
     pub(super) fn len(&self) -> usize {
-        self.best.len()
+        self.archived() + self.best.len()
     }
 
     /// The size of the best chain.
-    pub(super) fn best_bytes(&self) -> usize {
-        self.best_bytes
+    pub(super) fn best_bytes(&self) -> u64 {
+        self.base.as_ref().map_or(0, Base::bytes) + self.best_bytes as u64
     }
 
     /// The block that is on top if only `blocks` are left.
     pub(super) fn top(&self, blocks: usize) -> Option<BlockId> {
-        let highest = blocks.checked_sub(1)?;
-        self.best.get(highest).map(|block| block.id)
+        let highest = Height::try_from(blocks.checked_sub(1)? as u64).ok()?;
+        match self.above(highest) {
+            Some(block) => Some(block.id),
+            None => self.base.as_ref()?.id(highest),
+        }
     }
 
-    pub(super) fn at(&self, height: Height) -> Option<&Arc<Block>> {
-        self.best.get(height.get() as usize)
+    /// The best chain's block above the archive.
+    fn above(&self, height: Height) -> Option<&Arc<Block>> {
+        let above = (height.get() as usize).checked_sub(self.archived())?;
+        self.best.get(above)
+    }
+
+    pub(super) fn at(&self, height: Height) -> Option<Arc<Block>> {
+        match self.above(height) {
+            Some(block) => Some(Arc::clone(block)),
+            None => self.base.as_ref()?.block(height),
+        }
     }
 
     /// On any branch.
-    pub(super) fn by_hash(&self, hash: &BlockHash) -> Option<&Arc<Block>> {
-        self.blocks.get(hash)
+    pub(super) fn by_hash(&self, hash: &BlockHash) -> Option<Arc<Block>> {
+        if let Some(block) = self.blocks.get(hash) {
+            return Some(Arc::clone(block));
+        }
+        let base = self.base.as_ref()?;
+        base.block(base.height_of(hash)?)
     }
 
     pub(super) fn is_best(&self, block: &Block) -> bool {
-        self.at(block.id.height)
-            .is_some_and(|best| best.id.hash == block.id.hash)
+        match self.above(block.id.height) {
+            Some(best) => best.id.hash == block.id.hash,
+            None => self
+                .base
+                .as_ref()
+                .and_then(|base| base.id(block.id.height))
+                .is_some_and(|best| best == block.id),
+        }
     }
 
     /// Where a mined transaction lies: in the best chain if it is there, else in the branch seen first.
-    pub(super) fn find(&self, id: &TxId) -> Option<(&Arc<Block>, usize)> {
-        let places = self.places.get(id)?;
+    pub(super) fn find(&self, id: &TxId) -> Option<(Arc<Block>, usize)> {
         let mut found = None;
-        for (hash, position) in places {
+        for (hash, position) in self.places.get(id).map_or(&[][..], |places| places) {
             let block = self.blocks.get(hash)?;
             if self.is_best(block) {
-                return Some((block, *position));
+                return Some((Arc::clone(block), *position));
             }
-            found = found.or(Some((block, *position)));
+            found = found.or(Some((Arc::clone(block), *position)));
         }
-        found
+        let archived = self.base.as_ref().and_then(|base| {
+            let (height, position) = base.place_of(id)?;
+            Some((base.block(height)?, position))
+        });
+        archived.or(found)
     }
 
     pub(super) fn subtrees(&self, pool: ShieldedPool) -> &[SubtreeRoot] {

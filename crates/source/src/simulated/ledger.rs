@@ -1,19 +1,24 @@
 //! Who owns what on the best chain, transparently.
 //!
-//! In: blocks as they join and leave the best chain. Out: unspent outputs, and each address's history, in chain order.
+//! In: blocks as they join and leave the best chain, above those of an archive, if there is one. Out: unspent outputs, and each address's history, in
+//! chain order.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use bytes::Bytes;
-use lightship_chain::{Height, TxId};
+use lightship_chain::{Height, HeightRange, TxId};
 
-use super::{address::Address, block::Block};
+use super::{
+    address::Address,
+    archive::{Base, EventKind},
+    block::Block,
+};
 
 /// An output by name: its transaction, and its position there.
 pub(super) type OutPoint = (TxId, u32);
 
 /// A place in the chain: height, position in the block, position among the outputs.
-type OutputPlace = (Height, u32, u32);
+pub(super) type OutputPlace = (Height, u32, u32);
 
 /// An output that nobody has spent.
 #[derive(Clone, Debug)]
@@ -25,14 +30,8 @@ pub(super) struct Unspent {
     pub(super) address: Option<Address>,
 }
 
-/// A transaction that pays to an address or spends from it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Touch {
-    pub(super) height: Height,
-    /// In the block.
-    pub(super) position: u32,
-    pub(super) id: TxId,
-}
+/// Where a transaction lies that pays to an address or spends from it: height, and position in the block.
+pub(super) type Touch = (Height, u32);
 
 #[derive(Debug, Default)]
 struct Account {
@@ -40,6 +39,7 @@ struct Account {
     history: Vec<Touch>,
     unspent: BTreeMap<OutputPlace, OutPoint>,
     received_zat: u64,
+    spent_zat: u64,
 }
 
 /// What a block changed that its bytes alone do not tell.
@@ -51,8 +51,12 @@ struct Undo {
 }
 
 /// The transparent state at the tip.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(super) struct Ledger {
+    base: Option<Base>,
+    /// Outputs of the archive that are spent above it.
+    gone: HashSet<OutPoint>,
+    /// Above the archive, as is all else.
     unspent: HashMap<OutPoint, Unspent>,
     accounts: HashMap<Address, Account>,
     undo: Vec<Undo>,
@@ -60,6 +64,15 @@ pub(super) struct Ledger {
 }
 
 impl Ledger {
+    /// What there is at the end of an archive's blocks.
+    pub(super) fn on(base: Base) -> Ledger {
+        Ledger {
+            total_zat: base.total_zat().into(),
+            base: Some(base),
+            ..Ledger::default()
+        }
+    }
+
     /// Adds the block above the last one added.
     pub(super) fn connect(&mut self, block: &Block) {
         let mut undo = Undo::default();
@@ -72,10 +85,12 @@ impl Ledger {
                     input.prevout_index(),
                 );
                 // A block cut out of a longer chain spends outputs that are not here; there is nothing to do for them.
-                if let Some(spent) = self.unspent.remove(&outpoint) {
+                if let Some(spent) = self.spend(&outpoint) {
                     self.total_zat -= u128::from(spent.value_zat);
                     if let Some(address) = spent.address {
-                        self.account(address).unspent.remove(&spent.place);
+                        let account = self.account(address);
+                        account.unspent.remove(&spent.place);
+                        account.spent_zat = account.spent_zat.saturating_add(spent.value_zat);
                         touched.push(address);
                     }
                     undo.spent.push((outpoint, spent));
@@ -101,11 +116,7 @@ impl Ledger {
             touched.sort_unstable();
             touched.dedup();
             for address in touched {
-                self.account(address).history.push(Touch {
-                    height,
-                    position,
-                    id,
-                });
+                self.account(address).history.push((height, position));
                 undo.touched.push(address);
             }
         }
@@ -125,14 +136,29 @@ impl Ledger {
             }
         }
         for (outpoint, unspent) in undo.spent {
+            if let Some(address) = unspent.address {
+                let account = self.account(address);
+                account.spent_zat = account.spent_zat.saturating_sub(unspent.value_zat);
+            }
             // An output made and spent in this same block was never there before it.
-            if unspent.place.0 < block.id.height {
+            if self.gone.remove(&outpoint) {
+                self.total_zat += u128::from(unspent.value_zat);
+            } else if unspent.place.0 < block.id.height {
                 self.add(outpoint, unspent);
             }
         }
         for address in undo.touched {
             self.account(address).history.pop();
         }
+    }
+
+    fn spend(&mut self, outpoint: &OutPoint) -> Option<Unspent> {
+        if let Some(unspent) = self.unspent.remove(outpoint) {
+            return Some(unspent);
+        }
+        let unspent = self.unspent(outpoint)?;
+        self.gone.insert(*outpoint);
+        Some(unspent)
     }
 
     fn add(&mut self, outpoint: OutPoint, unspent: Unspent) {
@@ -159,34 +185,70 @@ impl Ledger {
     }
 
     /// The unspent output of that name.
-    pub(super) fn unspent(&self, outpoint: &OutPoint) -> Option<&Unspent> {
-        self.unspent.get(outpoint)
+    pub(super) fn unspent(&self, outpoint: &OutPoint) -> Option<Unspent> {
+        if let Some(unspent) = self.unspent.get(outpoint) {
+            return Some(unspent.clone());
+        }
+        let base = self.base.as_ref()?;
+        (!self.gone.contains(outpoint)).then(|| base.unspent(outpoint))?
     }
 
-    /// All transactions of an address, in chain order.
-    pub(super) fn history(&self, address: &Address) -> &[Touch] {
-        self.accounts
+    /// The transactions of an address in `range`, in chain order. Those in the archive come once for each input and output.
+    pub(super) fn history(
+        &self,
+        address: &Address,
+        range: HeightRange,
+    ) -> impl Iterator<Item = Touch> {
+        let archived = self
+            .base
+            .iter()
+            .flat_map(move |base| base.events(*address, range.first()))
+            .map(|event| (event.height, event.position));
+        let history = self
+            .accounts
             .get(address)
-            .map_or(&[], |account| &account.history)
+            .map_or(&[][..], |account| &account.history);
+        let first = history.partition_point(|(height, _)| *height < range.first());
+        archived
+            .chain(history[first..].iter().copied())
+            .take_while(move |(height, _)| *height <= range.last())
     }
 
     /// The unspent outputs of an address, in chain order.
     pub(super) fn unspent_of(
         &self,
         address: &Address,
-    ) -> impl Iterator<Item = (OutPoint, &Unspent)> {
-        self.accounts
+    ) -> impl Iterator<Item = (OutPoint, Unspent)> {
+        let archived = self
+            .base
+            .iter()
+            .flat_map(|base| base.unspent_of(*address))
+            .filter(|(outpoint, _)| !self.gone.contains(outpoint));
+        let above = self
+            .accounts
             .get(address)
             .into_iter()
             .flat_map(|account| account.unspent.values())
-            .filter_map(|outpoint| Some((*outpoint, self.unspent.get(outpoint)?)))
+            .filter_map(|outpoint| Some((*outpoint, self.unspent.get(outpoint)?.clone())));
+        archived.chain(above)
     }
 
-    /// All that an address was ever paid, in zatoshi, change included.
-    pub(super) fn received_zat(&self, address: &Address) -> u64 {
-        self.accounts
+    /// All that an address was ever paid, change included, and all that it ever spent, in zatoshi.
+    pub(super) fn turnover_zat(&self, address: &Address) -> (u64, u64) {
+        let (mut received, mut spent) = self
+            .accounts
             .get(address)
-            .map_or(0, |account| account.received_zat)
+            .map_or((0, 0), |account| (account.received_zat, account.spent_zat));
+        if let Some(base) = &self.base {
+            for event in base.events(*address, Height::GENESIS) {
+                let sum = match event.kind {
+                    EventKind::Paid { .. } => &mut received,
+                    EventKind::Spends => &mut spent,
+                };
+                *sum = sum.saturating_add(event.value_zat);
+            }
+        }
+        (received, spent)
     }
 
     /// The sum of all unspent outputs, in zatoshi.

@@ -14,6 +14,7 @@
 
 mod address;
 mod answer;
+mod archive;
 mod block;
 mod chain;
 pub mod demo;
@@ -38,9 +39,11 @@ use lightship_chain::{
 
 pub use address::Address;
 pub use answer::RpcError;
+pub use archive::{Archive, ArchivedBlock, Event, EventKind};
 pub use faults::{Fault, Faults, Rule};
 pub use tree::{DEPTH, SUBTREE_LEVEL, StandIn, TreeHash, TreeNode};
 
+use archive::Base;
 use chain::Chain;
 
 /// The version it claims: the node whose answers it imitates.
@@ -66,6 +69,12 @@ pub enum Unfit {
     NotOnTip {
         /// The block's parent.
         parent: BlockHash,
+    },
+    /// The branch leaves the best chain below blocks that are never replaced.
+    #[error("the first {blocks} blocks are in an archive and cannot be replaced")]
+    Archived {
+        /// How many these are.
+        blocks: usize,
     },
     /// More blocks or notes than a chain holds.
     #[error("too many blocks or notes")]
@@ -97,9 +106,24 @@ impl SimulatedNode {
 
     /// A node without a block that hashes its trees with `hash`.
     pub fn with_hash(activations: Activations, hash: Arc<dyn TreeHash>) -> SimulatedNode {
+        SimulatedNode::of_chain(Chain::new(activations, hash))
+    }
+
+    /// A node whose best chain is the first `blocks` blocks of `archive`, which stay where they are: no reorg reaches them. `hash` is what the
+    /// archive's trees are hashed with.
+    pub fn on_archive(
+        activations: Activations,
+        hash: Arc<dyn TreeHash>,
+        archive: Arc<dyn Archive>,
+        blocks: u32,
+    ) -> SimulatedNode {
+        SimulatedNode::of_chain(Chain::on(activations, hash, Base::new(archive, blocks)))
+    }
+
+    fn of_chain(chain: Chain) -> SimulatedNode {
         SimulatedNode {
             shared: Arc::new(Shared {
-                chain: RwLock::new(Chain::new(activations, hash)),
+                chain: RwLock::new(chain),
                 changes: Mutex::new(0),
                 moved: Condvar::new(),
                 faults: Faults::default(),
@@ -150,11 +174,11 @@ impl SimulatedNode {
         self.replace(depth, blocks).map(Some)
     }
 
-    /// Takes the top `depth` blocks off the best chain and puts nothing in their place. Gives the new tip.
+    /// Takes the top `depth` blocks off the best chain, except those of an archive, and puts nothing in their place. Gives the new tip.
     pub fn rollback(&self, depth: u32) -> Option<BlockId> {
         let mut chain = self.chain_mut();
         let left = chain.len().saturating_sub(depth as usize);
-        let tip = chain.top(left);
+        let tip = chain.top(left.max(chain.archived()));
         chain
             .set_tip(tip.map(|tip| tip.hash))
             .expect("blocks of the best chain are known");
@@ -291,7 +315,7 @@ impl SimulatedNode {
         }
         if chain
             .find(&id)
-            .is_some_and(|(block, _)| chain.is_best(block))
+            .is_some_and(|(block, _)| chain.is_best(&block))
         {
             return refuse("transaction is already in the best chain");
         }

@@ -2,8 +2,6 @@
 //!
 //! Each answer is worked out by the same functions that JSON-RPC answers with.
 
-use std::sync::Arc;
-
 use bytes::Bytes;
 use lightship_chain::{BlockHash, Height, HeightRange, ShieldedPool, TreeSizes, TxId};
 
@@ -69,7 +67,7 @@ impl Node for SimulatedNode {
             Ok(chain.find(&id).and_then(|(block, position)| {
                 Some(NodeTransaction {
                     bytes: block.transaction_bytes(position)?,
-                    place: if chain.is_best(block) {
+                    place: if chain.is_best(&block) {
                         Place::Mined(block.id.height)
                     } else {
                         Place::SideChain
@@ -100,7 +98,7 @@ impl Node for SimulatedNode {
                     chain
                         .activations
                         .has_pool(pool, block.id.height)
-                        .then(|| block.trees.of(pool).final_state())
+                        .then(|| block.trees().of(pool).final_state())
                 };
                 TreeState {
                     id: block.id,
@@ -173,10 +171,7 @@ impl Node for SimulatedNode {
 
     fn block(&self, hash: BlockHash) -> Answer<'_, Option<Bytes>> {
         self.ask("getblock", move |node| {
-            Ok(node
-                .chain()
-                .by_hash(&hash)
-                .map(|block| Bytes::clone(&Arc::clone(block).bytes)))
+            Ok(node.chain().by_hash(&hash).map(|block| block.bytes.clone()))
         })
     }
 }

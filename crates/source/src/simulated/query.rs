@@ -42,16 +42,15 @@ impl Chain {
     pub(super) fn transactions_of(&self, addresses: &[Address], range: HeightRange) -> Vec<TxId> {
         let touching: BTreeSet<_> = addresses
             .iter()
-            .flat_map(|address| {
-                let history = self.ledger.history(address);
-                let first = history.partition_point(|touch| touch.height < range.first());
-                history[first..]
-                    .iter()
-                    .take_while(|touch| touch.height <= range.last())
-            })
-            .map(|touch| (touch.height, touch.position, touch.id))
+            .flat_map(|address| self.ledger.history(address, range))
             .collect();
-        touching.into_iter().map(|(_, _, id)| id).collect()
+        touching
+            .into_iter()
+            .filter_map(|(height, position)| {
+                let block = self.at(height)?;
+                block.index().get(position as usize).map(|(id, _)| *id)
+            })
+            .collect()
     }
 
     /// Unspent outputs of `addresses` from `start` on, in chain order, at most `most` (`None` or 0: all).
@@ -94,12 +93,9 @@ impl Chain {
         let mut balance = 0u128;
         let mut received = 0u64;
         for address in addresses {
-            balance += self
-                .ledger
-                .unspent_of(address)
-                .map(|(_, unspent)| u128::from(unspent.value_zat))
-                .sum::<u128>();
-            received = received.saturating_add(self.ledger.received_zat(address));
+            let (paid, spent) = self.ledger.turnover_zat(address);
+            balance += u128::from(paid.saturating_sub(spent));
+            received = received.saturating_add(paid);
         }
         (zatoshi(balance), received)
     }
@@ -110,11 +106,17 @@ impl Chain {
         pool: ShieldedPool,
         start: u32,
         limit: Option<u32>,
-    ) -> &[SubtreeRoot] {
-        let all = self.subtrees(pool);
-        let from = all.get(start as usize..).unwrap_or_default();
-        let most = limit.map_or(from.len(), |limit| from.len().min(limit as usize));
-        &from[..most]
+    ) -> Vec<SubtreeRoot> {
+        let archived = self.base().map_or(0, |base| base.subtrees(pool));
+        let most = limit.map_or(usize::MAX, |limit| limit as usize);
+        let above = self.subtrees(pool);
+        let first = (start.saturating_sub(archived) as usize).min(above.len());
+        self.base()
+            .into_iter()
+            .flat_map(|base| base.subtree_roots(pool, start..archived))
+            .chain(above[first..].iter().copied())
+            .take(most)
+            .collect()
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::{
     ops::ControlFlow,
-    sync::{Arc, PoisonError},
+    sync::PoisonError,
     time::{Duration, Instant},
 };
 
@@ -39,7 +39,7 @@ impl BlockSource for SimulatedNode {
     ) -> Result<()> {
         for height in range.iter() {
             self.faults().strike_blocking("getblock")?;
-            let block = self.chain().at(height).map(Arc::clone);
+            let block = self.chain().at(height);
             let block = block.ok_or(Error::AboveTip { height })?;
             if visit(height, RawBlock::Whole(&block.bytes)).is_break() {
                 break;
@@ -50,7 +50,7 @@ impl BlockSource for SimulatedNode {
 
     fn block(&self, hash: BlockHash, visit: &mut dyn FnMut(RawBlock<'_>)) -> Result<bool> {
         self.faults().strike_blocking("getblock")?;
-        let block = self.chain().by_hash(&hash).map(Arc::clone);
+        let block = self.chain().by_hash(&hash);
         if let Some(block) = &block {
             visit(RawBlock::Whole(&block.bytes));
         }

@@ -10,7 +10,7 @@
 
 use std::sync::Arc;
 
-use lightship_chain::ShieldedPool;
+use lightship_chain::{ShieldedPool, TreeSizes};
 use sha2::{Digest, Sha256};
 
 /// A tree node: `[32]`, in the order in which it is hashed.
@@ -72,6 +72,28 @@ pub(super) struct Tree {
 }
 
 impl Tree {
+    /// The tree of the first `size` notes, put together from nodes that are known: node `index` of `level`. What is not known is left out.
+    fn of_nodes(size: u32, node: impl Fn(u8, u32) -> Option<TreeNode>) -> Tree {
+        let Some(last) = size.checked_sub(1) else {
+            return Tree::default();
+        };
+        // The last leaf, or the last two, are in `left` and `right`; each bit of the number of pairs below them is a parent.
+        let pairs = last / 2;
+        let parents = (0..u32::BITS - pairs.leading_zeros())
+            .map(|bit| {
+                let complete = pairs >> bit;
+                (complete & 1 == 1)
+                    .then(|| node(bit as u8 + 1, complete - 1))
+                    .flatten()
+            })
+            .collect();
+        Tree {
+            left: node(0, 2 * pairs),
+            right: (last % 2 == 1).then(|| node(0, last)).flatten(),
+            parents,
+        }
+    }
+
     /// Appends a note. Gives the root of the subtree that this note completes, if it is the last of 2^16.
     pub(super) fn append(
         &mut self,
@@ -161,6 +183,19 @@ pub(super) struct Trees {
 }
 
 impl Trees {
+    /// Trees of these sizes, put together from nodes that are known: node `index` of `level` of a pool.
+    pub(super) fn of_nodes(
+        sizes: TreeSizes,
+        node: impl Fn(ShieldedPool, u8, u32) -> Option<TreeNode>,
+    ) -> Trees {
+        Trees {
+            trees: ShieldedPool::ALL.map(|pool| {
+                let tree = Tree::of_nodes(sizes.of(pool), |level, index| node(pool, level, index));
+                Arc::new(tree)
+            }),
+        }
+    }
+
     pub(super) fn of(&self, pool: ShieldedPool) -> &Tree {
         &self.trees[pool as usize]
     }
@@ -205,6 +240,27 @@ mod tests {
                 "{count} notes"
             );
             tree.append(&StandIn, ShieldedPool::Orchard, note(count));
+        }
+    }
+
+    #[test]
+    fn a_tree_is_put_together_from_its_nodes() {
+        let pool = ShieldedPool::Orchard;
+        let mut tree = Tree::default();
+        for size in 0..70 {
+            let node = |level, index: u32| {
+                let mut nodes: Vec<_> = (index << level..(index + 1) << level).map(note).collect();
+                assert!((index + 1) << level <= size, "all leaves are there");
+                for below in 0..level {
+                    nodes = nodes
+                        .chunks(2)
+                        .map(|pair| StandIn.combine(pool, below, &pair[0], &pair[1]))
+                        .collect();
+                }
+                Some(nodes[0])
+            };
+            assert_eq!(Tree::of_nodes(size, node), tree, "{size} notes");
+            tree.append(&StandIn, pool, note(size));
         }
     }
 

@@ -9,20 +9,20 @@ use super::{Answered, Params, RpcError, hex, info::DIFFICULTY, reversed_hex};
 use crate::simulated::{block::Block, chain::Chain};
 
 /// How callers name a block, and what was found.
-pub(super) enum Named<'a> {
-    Found(&'a Arc<Block>),
+pub(super) enum Named {
+    Found(Arc<Block>),
     NoSuchHash,
     NoSuchHeight,
 }
 
 impl Chain {
-    pub(super) fn tip_or_error(&self) -> Result<&Arc<Block>, RpcError> {
+    pub(super) fn tip_or_error(&self) -> Result<Arc<Block>, RpcError> {
         self.tip()
             .ok_or_else(|| RpcError::new(-1, "No blocks in state"))
     }
 
     /// A hash, a height, or a height below the tip (-1: the tip), as text.
-    pub(super) fn named(&self, text: &str) -> Result<Named<'_>, RpcError> {
+    pub(super) fn named(&self, text: &str) -> Result<Named, RpcError> {
         if let Ok(hash) = text.parse::<BlockHash>() {
             return Ok(self.by_hash(&hash).map_or(Named::NoSuchHash, Named::Found));
         }
@@ -78,28 +78,28 @@ impl Chain {
                 return Err(RpcError::new(-8, "block height not in best chain"));
             }
         };
-        let mut object = self.header_object(block)?;
+        let mut object = self.header_object(&block)?;
         object.insert("size".to_owned(), block.bytes.len().into());
         if self
             .activations
             .has_pool(ShieldedPool::Orchard, block.id.height)
         {
             let root = block
-                .trees
+                .trees()
                 .of(ShieldedPool::Orchard)
                 .root(&*self.hash, ShieldedPool::Orchard);
             object.insert("finalorchardroot".to_owned(), hex(&root));
         }
-        object.insert("nTx".to_owned(), block.index.len().into());
+        object.insert("nTx".to_owned(), block.index().len().into());
         let transactions: Vec<Value> = if verbosity == 1 {
             block
-                .index
+                .index()
                 .iter()
                 .map(|(id, _)| id.to_string().into())
                 .collect()
         } else {
-            (0..block.index.len())
-                .filter_map(|position| self.mined_object(block, position))
+            (0..block.index().len())
+                .filter_map(|position| self.mined_object(&block, position))
                 .collect()
         };
         object.insert("tx".to_owned(), transactions.into());
@@ -128,7 +128,7 @@ impl Chain {
             }
         };
         if verbose {
-            Ok(self.header_object(block)?.into())
+            Ok(self.header_object(&block)?.into())
         } else {
             Ok(hex(&block.bytes[..block.header_bytes]))
         }
@@ -149,7 +149,7 @@ impl Chain {
             .is_active(Upgrade::Sapling, block.id.height)
         {
             block
-                .trees
+                .trees()
                 .of(ShieldedPool::Sapling)
                 .root(&*self.hash, ShieldedPool::Sapling)
         } else {

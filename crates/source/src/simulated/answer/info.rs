@@ -89,7 +89,7 @@ impl Chain {
         Ok(json!({
             "blocks": tip.id.height.get(),
             "currentblocksize": tip.bytes.len(),
-            "currentblocktx": tip.index.len() - 1,
+            "currentblocktx": tip.index().len() - 1,
             "networksolps": 0,
             "networkhashps": 0,
             "chain": self.network_name(),

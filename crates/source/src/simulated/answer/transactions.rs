@@ -42,7 +42,7 @@ impl Chain {
                 let block = self
                     .by_hash(&hash)
                     .ok_or_else(|| RpcError::new(-5, "block not found"))?;
-                let position = block.index.iter().position(|(each, _)| *each == id);
+                let position = block.index().iter().position(|(each, _)| *each == id);
                 (
                     block,
                     position.ok_or_else(|| RpcError::new(-5, "txid not found"))?,
@@ -63,7 +63,7 @@ impl Chain {
             }
         };
         if verbose {
-            self.mined_object(block, position).ok_or_else(not_found)
+            self.mined_object(&block, position).ok_or_else(not_found)
         } else {
             let bytes = block.transaction_bytes(position).ok_or_else(not_found)?;
             Ok(hex(&bytes))

@@ -21,7 +21,7 @@ impl Chain {
             "time": block.time,
         });
         for pool in ShieldedPool::ALL {
-            let commitments = self.commitments(block, pool);
+            let commitments = self.commitments(&block, pool);
             // A pool that Zebra knew before it had any is there from the first block on.
             if pool != ShieldedPool::Ironwood || commitments.is_some() {
                 object[pool.name()] = json!({"commitments": commitments.unwrap_or(json!({}))});
@@ -35,7 +35,7 @@ impl Chain {
         if !self.activations.has_pool(pool, block.id.height) {
             return None;
         }
-        let tree = block.trees.of(pool);
+        let tree = block.trees().of(pool);
         let root = tree.root(&*self.hash, pool);
         let root = match pool {
             ShieldedPool::Sapling => reversed_hex(root),
