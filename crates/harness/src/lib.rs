@@ -5,8 +5,10 @@
 //! fixtures here are light:
 //!
 //! * [`zebrad`] runs a real node in regtest, [`recorded`] keeps a chain mined once with coinbases of every pool;
+//! * [`forge`] makes long chains that look like the real ones;
 //! * [`grpc`] is a client that sees bytes, not messages; [`proto`] the generated one; [`json_rpc`] talks to the node.
 
+pub mod forge;
 pub mod grpc;
 pub mod json_rpc;
 pub mod process;

@@ -17,6 +17,8 @@ struct Cli {
 enum Command {
     /// Mines the regtest chain that the checks stand on into the cache, unless it is there, and prints its folder.
     RecordChain,
+    Forge(lightship_harness::forge::command::ForgeArguments),
+    Index(lightship_harness::forge::command::IndexArguments),
 }
 
 fn main() -> Result<()> {
@@ -24,6 +26,8 @@ fn main() -> Result<()> {
         Command::RecordChain => {
             println!("{}", lightship_harness::recorded::folder()?.display());
         }
+        Command::Forge(arguments) => println!("{}", arguments.run()?),
+        Command::Index(arguments) => println!("{}", arguments.run()?),
     }
     Ok(())
 }

@@ -1,7 +1,8 @@
 //! The judge's own checks, in one binary.
 //!
-//! Where a new test goes: `e2e` if it needs a running node (`LIGHTSHIP_ZEBRAD`, see `.ci/zebrad`); `oracle` if it holds our parser
+//! Where a new test goes: `e2e` if it needs a running node (`LIGHTSHIP_ZEBRAD`, see `.ci/zebrad`); `forge` if it is about made-up chains; `oracle` if it holds our parser
 //! against another implementation. Real chain data beyond what the packages carry is found by `LIGHTSHIP_SHARED`.
 
 mod e2e;
+mod forge;
 mod oracle;
