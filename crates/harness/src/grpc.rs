@@ -22,17 +22,29 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// The largest message taken: a compact block of one 2 MB block stays below it.
 const MAX_MESSAGE_BYTES: usize = 64 << 20;
 
+/// How much a client lets a server send ahead of what it has read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Window {
+    /// 16 MiB: the far end is measured, not this client's credit.
+    Wide,
+    /// HTTP/2's own 64 KiB less one: a client that does not read stops its server soon.
+    Narrow,
+}
+
 /// A connection to `url` (`http://host:port`).
 ///
 /// # Errors
 ///
 /// When the address makes no sense or nobody answers in ten seconds.
-pub async fn connect(url: &str) -> Result<Channel> {
+pub async fn connect(url: &str, window: Window) -> Result<Channel> {
+    let bytes = match window {
+        Window::Wide => 16 << 20,
+        Window::Narrow => 65_535,
+    };
     Endpoint::from_shared(url.to_owned())?
         .connect_timeout(CONNECT_TIMEOUT)
-        // Large windows: the far end should be measured, not this client's credit.
-        .initial_stream_window_size(16 << 20)
-        .initial_connection_window_size(16 << 20)
+        .initial_stream_window_size(bytes)
+        .initial_connection_window_size(bytes)
         .connect()
         .await
         .with_context(|| format!("connecting to {url}"))
@@ -58,7 +70,7 @@ impl Client {
     ///
     /// As [`connect`].
     pub async fn connect(url: &str) -> Result<Client> {
-        connect(url).await.map(Client::new)
+        connect(url, Window::Wide).await.map(Client::new)
     }
 
     /// Calls a method of `CompactTxStreamer` that answers once.

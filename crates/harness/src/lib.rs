@@ -6,11 +6,13 @@
 //!
 //! * [`zebrad`] runs a real node in regtest, [`recorded`] keeps a chain mined once with coinbases of every pool;
 //! * [`forge`] makes long chains that look like the real ones;
+//! * [`lightship`] runs our own program as a child;
 //! * [`grpc`] is a client that sees bytes, not messages; [`proto`] the generated one; [`json_rpc`] talks to the node.
 
 pub mod forge;
 pub mod grpc;
 pub mod json_rpc;
+pub mod lightship;
 pub mod process;
 pub mod proto;
 pub mod recorded;

@@ -17,7 +17,7 @@ use std::{
     time::Duration,
 };
 
-use anyhow::{Context, Result, anyhow, bail, ensure};
+use anyhow::{Context, Result, anyhow, ensure};
 use lightship_chain::{BlockHash, BlockId, Height};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -317,7 +317,18 @@ miner_address = "{miner}"
         while blocks > 0 {
             let few = blocks.min(BLOCKS_A_CALL);
             let (method, params) = call(few);
-            self.rpc.call(method, params)?;
+            let mined = self.rpc.call(method, params)?;
+            let last = mined
+                .as_array()
+                .and_then(|hashes| hashes.last())
+                .and_then(Value::as_str);
+            let last: BlockHash = last.context("the hashes of the mined blocks")?.parse()?;
+            // What the node calls its tip lags behind its chain.
+            wait_for("the mined block", Duration::from_secs(30), || {
+                let tip = self.tip()?;
+                ensure!(tip.hash == last, "the tip is still {tip}");
+                Ok(())
+            })?;
             blocks -= few;
         }
         Ok(())
@@ -334,9 +345,12 @@ miner_address = "{miner}"
         wait_for(
             "the block to leave the best chain",
             Duration::from_secs(30),
-            || match self.is_on_best_chain(hash)? {
-                true => bail!("{hash} is still there"),
-                false => self.tip(),
+            || {
+                ensure!(!self.is_on_best_chain(hash)?, "{hash} is still there");
+                // What the node calls its tip lags behind its chain.
+                let tip = self.tip()?;
+                ensure!(self.is_on_best_chain(tip.hash)?, "the tip is still {tip}");
+                Ok(tip)
             },
         )
     }

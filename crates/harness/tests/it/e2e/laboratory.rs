@@ -4,10 +4,11 @@ use std::time::Duration;
 
 use lightship_harness::recorded;
 
-use super::node_is_at_hand;
+use super::{alone, node_is_at_hand};
 
-#[test]
-fn a_node_with_the_recorded_chain_keeps_its_tip_over_a_restart() {
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_with_the_recorded_chain_keeps_its_tip_over_a_restart() {
+    let _turn = alone().await;
     if !node_is_at_hand() {
         return;
     }
@@ -22,8 +23,9 @@ fn a_node_with_the_recorded_chain_keeps_its_tip_over_a_restart() {
     assert_eq!(node.tip().unwrap(), mined);
 }
 
-#[test]
-fn invalidating_a_block_lowers_the_tip_and_reconsidering_raises_it() {
+#[tokio::test(flavor = "multi_thread")]
+async fn invalidating_a_block_lowers_the_tip_and_reconsidering_raises_it() {
+    let _turn = alone().await;
     if !node_is_at_hand() {
         return;
     }

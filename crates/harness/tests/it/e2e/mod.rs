@@ -1,6 +1,19 @@
 //! With a real node. Each test says that it was skipped when there is none.
 
+mod equal;
 mod laboratory;
+mod node_away;
+mod reorgs;
+mod restarts;
+mod zebra_service;
+
+use tokio::sync::{Mutex, MutexGuard};
+
+/// Held by each test here: they measure patience in seconds, and a node beside each would make all of them slow.
+async fn alone() -> MutexGuard<'static, ()> {
+    static TURN: Mutex<()> = Mutex::const_new(());
+    TURN.lock().await
+}
 
 /// Whether there is a node's program; says so when there is none.
 fn node_is_at_hand() -> bool {

@@ -162,7 +162,7 @@ fn built_blocks_of_every_era_read_alike() {
 /// A few transactions of `version`, with counts on both sides of where a CompactSize grows.
 fn recipes(version: Version, round: u32) -> Vec<Recipe> {
     let spend = |index| Input::spend(lightship_chain::TxId::from_internal([9; 32]), index);
-    let many: u64 = if round % 7 == 0 { 253 } else { 3 };
+    let many: u64 = if round.is_multiple_of(7) { 253 } else { 3 };
     let mut recipes = vec![Recipe::new(version).with_input(spend(round))];
     for index in 0..many {
         let last = recipes.pop().unwrap();
