@@ -36,7 +36,6 @@ pub(crate) struct Long {
     /// Given back when the answer ends.
     pub(crate) _place: Place,
     pub(crate) stopping: Pin<Box<WaitForCancellationFutureOwned>>,
-    pub(crate) progress: Option<Progress>,
 }
 
 /// The body of an answer.
@@ -44,6 +43,7 @@ pub(crate) struct Answer {
     frames: Frames,
     deadline: Option<Pin<Box<Sleep>>>,
     long: Option<Long>,
+    progress: Option<Progress>,
     call: Call,
 }
 
@@ -59,6 +59,7 @@ impl Answer {
             frames,
             deadline: deadline.map(|at| Box::pin(tokio::time::sleep_until(at))),
             long,
+            progress: Progress::of_this_call(),
             call,
         }
     }
@@ -99,11 +100,7 @@ impl http_body::Body for Answer {
         if matches!(this.frames, Frames::None) {
             return Poll::Ready(None);
         }
-        if let Some(Long {
-            progress: Some(progress),
-            ..
-        }) = &this.long
-        {
+        if let Some(progress) = &this.progress {
             progress.asked();
         }
         if let Some(refusal) = this.poll_interrupted(cx) {
@@ -141,11 +138,7 @@ impl http_body::Body for Answer {
                 if let Some(bytes) = frame.data_ref() {
                     this.call.sent(bytes.len());
                 }
-                if let Some(Long {
-                    progress: Some(progress),
-                    ..
-                }) = &this.long
-                {
+                if let Some(progress) = &this.progress {
                     progress.handed_over();
                 }
                 Poll::Ready(Some(Ok(frame)))

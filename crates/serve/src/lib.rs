@@ -10,6 +10,7 @@
 mod address;
 mod answer;
 mod backend;
+mod connection;
 mod grpc;
 mod http;
 mod info;

@@ -21,6 +21,7 @@ use tonic_health::{
 
 use crate::{
     backend::{Backend, Heard},
+    connection::{Calls, Driver, Gathering},
     grpc::{Reflection, Router, Shared},
     http::{self, Unready},
     info::Info,
@@ -31,7 +32,7 @@ use crate::{
     range::Live,
     readiness::unready,
     settings::{Http2, Settings},
-    stall::{Patrol, Transport},
+    stall::Patrol,
     telemetry,
 };
 
@@ -100,7 +101,6 @@ pub async fn serve(
     let shared = Arc::new(Shared {
         health: HealthServer::new(HealthService::from_health_reporter(reporter.clone())),
         reflection: settings.reflection.then(Reflection::new),
-        patrol: patrol.clone(),
         stopping: stopping.clone(),
         out_of_time: CancellationToken::new(),
         query: Arc::new(Query {
@@ -117,7 +117,7 @@ pub async fn serve(
     let mut background = JoinSet::new();
     background.spawn(keeper.keep());
     background.spawn(info.refresh());
-    background.spawn(patrol.walk());
+    background.spawn(patrol.clone().walk());
     let operators = Arc::clone(&unready);
     background.spawn(async move { http::run(&http, operators).await });
     background.spawn(report_health(reporter, unready));
@@ -133,7 +133,7 @@ pub async fn serve(
     let connections = TaskTracker::new();
     tokio::select! {
         () = shutdown => {}
-        () = accept(grpc, &connections, &shared, limits, transport) => {}
+        () = accept(grpc, &connections, &shared, limits, transport, patrol) => {}
     }
     // Short answers get most of the time, and the transport a little of it to write what they say.
     stopping.cancel();
@@ -213,6 +213,7 @@ async fn accept(
     shared: &Arc<Shared>,
     limits: crate::settings::Limits,
     transport: Http2,
+    patrol: Patrol,
 ) {
     let places = Places::new(limits.streams, limits.streams_per_connection);
     let room = Arc::new(Semaphore::new(
@@ -233,8 +234,9 @@ async fn accept(
         };
         let router = Router::new(Arc::clone(shared), places.for_connection());
         let stopping = shared.stopping.clone();
+        let calls = Calls::new(patrol.clone());
         connections.spawn(async move {
-            connection(stream, router, transport, stopping).await;
+            connection(stream, router, transport, calls, stopping).await;
             drop(place);
         });
     }
@@ -245,6 +247,7 @@ async fn connection(
     stream: TcpStream,
     router: Router,
     transport: Http2,
+    calls: Calls,
     stopping: CancellationToken,
 ) {
     if let Err(error) = stream.set_nodelay(true) {
@@ -254,7 +257,7 @@ async fn connection(
         let router = router.clone();
         async move { Ok::<_, std::convert::Infallible>(router.answer(request).await) }
     });
-    let mut builder = auto::Builder::new(Transport).http2_only();
+    let mut builder = auto::Builder::new(calls.clone()).http2_only();
     builder
         .http2()
         .timer(TokioTimer::new())
@@ -265,13 +268,15 @@ async fn connection(
         .max_send_buf_size(transport.send_buffer_bytes)
         .keep_alive_interval(transport.keepalive)
         .keep_alive_timeout(transport.keepalive_timeout);
+    let stream = Gathering::new(stream);
+    let handle = stream.handle();
     let connection = builder.serve_connection(TokioIo::new(stream), service);
-    tokio::pin!(connection);
+    let mut driver = Driver::new(connection, handle, calls);
     let ended = tokio::select! {
-        ended = &mut connection => ended,
+        ended = &mut driver => ended,
         () = stopping.cancelled() => {
-            connection.as_mut().graceful_shutdown();
-            connection.await
+            driver.connection().graceful_shutdown();
+            driver.await
         }
     };
     if let Err(error) = ended {

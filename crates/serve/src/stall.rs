@@ -2,13 +2,14 @@
 //!
 //! The transport asks an answer for its next frame only when the client has taken the last one, so an answer whose reader has
 //! stopped is never polled again and cannot end itself. Each call therefore runs under a [`Watch`]: its body notes when it handed
-//! a frame over and when it was asked again, and a patrol lets go of those in between for too long, which resets the stream.
+//! a frame over and when it was asked again. A call that comes to rest in between is enlisted, and a patrol lets go of those that
+//! have rested for too long, which resets the stream.
 
 use std::{
     future::Future,
     pin::Pin,
     sync::{
-        Arc, Mutex, PoisonError, Weak,
+        Arc, Mutex, OnceLock, PoisonError, Weak,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
     task::{Context, Poll},
@@ -25,45 +26,51 @@ tokio::task_local! {
 /// One call's progress, as its transport task and the patrol see it.
 #[derive(Debug, Default)]
 pub(crate) struct Watch {
-    /// When the last frame was handed over, in milliseconds since the patrol began; 0 while the answer itself is at work.
+    /// When the last frame was handed over (see [`now_ms`]); 0 while the answer itself is at work.
     handed: AtomicU64,
     given_up: AtomicBool,
     waker: AtomicWaker,
 }
 
-/// All long answers.
+/// Looks after all calls that rest.
 #[derive(Clone)]
 pub(crate) struct Patrol {
-    began: Instant,
     patience: Duration,
     watches: Arc<Mutex<Vec<Weak<Watch>>>>,
 }
 
-/// A long answer's side of its watch.
+/// An answer's side of its watch.
 #[derive(Debug)]
-pub(crate) struct Progress {
-    began: Instant,
-    watch: Arc<Watch>,
+pub(crate) struct Progress(Arc<Watch>);
+
+impl Progress {
+    /// Of the call that runs in this task; `None` outside of [`Watched`].
+    pub(crate) fn of_this_call() -> Option<Progress> {
+        CURRENT.try_with(Arc::clone).ok().map(Progress)
+    }
+
+    /// The transport asks for the next frame.
+    pub(crate) fn asked(&self) {
+        self.0.handed.store(0, Ordering::Relaxed);
+    }
+
+    /// The transport has a frame to get rid of.
+    pub(crate) fn handed_over(&self) {
+        self.0.handed.store(now_ms(), Ordering::Relaxed);
+    }
 }
 
 impl Patrol {
     /// Gives a reader `patience` to take a frame.
     pub(crate) fn new(patience: Duration) -> Patrol {
         Patrol {
-            began: Instant::now(),
             patience,
             watches: Arc::default(),
         }
     }
 
-    /// Puts the call that runs in this task under watch; `None` outside of [`Transport`].
-    pub(crate) fn enlist(&self) -> Option<Progress> {
-        let watch = CURRENT.try_with(Arc::clone).ok()?;
-        self.lock().push(Arc::downgrade(&watch));
-        Some(Progress {
-            began: self.began,
-            watch,
-        })
+    fn enlist(&self, watch: &Arc<Watch>) {
+        self.lock().push(Arc::downgrade(watch));
     }
 
     /// Walks for ever.
@@ -80,7 +87,7 @@ impl Patrol {
     }
 
     fn look(&self) -> u64 {
-        let now = millis_since(self.began);
+        let now = now_ms();
         let patience = u64::try_from(self.patience.as_millis()).unwrap_or(u64::MAX);
         let mut given_up = 0;
         self.lock().retain(|watch| {
@@ -105,60 +112,55 @@ impl Patrol {
     }
 }
 
-impl Progress {
-    /// The transport asks for the next frame.
-    pub(crate) fn asked(&self) {
-        self.watch.handed.store(0, Ordering::Relaxed);
-    }
-
-    /// The transport has a frame to get rid of.
-    pub(crate) fn handed_over(&self) {
-        self.watch
-            .handed
-            .store(millis_since(self.began), Ordering::Relaxed);
-    }
+/// Milliseconds since this process first asked. Never 0, which means something else.
+fn now_ms() -> u64 {
+    static BEGAN: OnceLock<Instant> = OnceLock::new();
+    let elapsed = BEGAN.get_or_init(Instant::now).elapsed();
+    u64::try_from(elapsed.as_millis()).map_or(u64::MAX, |ms| ms.saturating_add(1))
 }
 
-/// Never 0, which means something else.
-fn millis_since(began: Instant) -> u64 {
-    u64::try_from(began.elapsed().as_millis())
-        .unwrap_or(u64::MAX)
-        .max(1)
-}
-
-/// Runs the transport's tasks, one a stream, each under a watch of its own.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Transport;
-
-impl<F> hyper::rt::Executor<F> for Transport
-where
-    F: Future + Send + 'static,
-    F::Output: Send + 'static,
-{
-    fn execute(&self, future: F) {
-        let watch = Arc::<Watch>::default();
-        tokio::spawn(Watched {
-            future: Box::pin(CURRENT.scope(Arc::clone(&watch), future)),
-            watch,
-        });
-    }
-}
-
-/// A stream's task, until it ends or is given up; dropping the transport's future resets the stream.
-struct Watched<F: Future> {
+/// A call, until it ends or is given up; dropping the transport's future resets the stream.
+pub(crate) struct Watched<F: Future> {
     future: Pin<Box<TaskLocalFuture<Arc<Watch>, F>>>,
     watch: Arc<Watch>,
+    patrol: Patrol,
+    enlisted: bool,
+}
+
+impl<F: Future> Watched<F> {
+    /// Puts a call under a watch of its own.
+    pub(crate) fn new(call: F, patrol: Patrol) -> Watched<F> {
+        let watch = Arc::<Watch>::default();
+        Watched {
+            future: Box::pin(CURRENT.scope(Arc::clone(&watch), call)),
+            watch,
+            patrol,
+            enlisted: false,
+        }
+    }
 }
 
 impl<F: Future> Future for Watched<F> {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        self.watch.waker.register(cx.waker());
-        if self.watch.given_up.load(Ordering::Acquire) {
+        let this = &mut *self;
+        if this.enlisted {
+            this.watch.waker.register(cx.waker());
+            if this.watch.given_up.load(Ordering::Acquire) {
+                return Poll::Ready(());
+            }
+        }
+        if this.future.as_mut().poll(cx).is_ready() {
             return Poll::Ready(());
         }
-        self.future.as_mut().poll(cx).map(drop)
+        // Most calls end without ever waiting for their reader.
+        if !this.enlisted && this.watch.handed.load(Ordering::Relaxed) != 0 {
+            this.enlisted = true;
+            this.watch.waker.register(cx.waker());
+            this.patrol.enlist(&this.watch);
+        }
+        Poll::Pending
     }
 }
 
@@ -171,9 +173,10 @@ mod tests {
         let patrol = Patrol::new(Duration::from_millis(20));
         let watch = Arc::<Watch>::default();
         let progress = CURRENT
-            .scope(Arc::clone(&watch), async { patrol.enlist() })
+            .scope(Arc::clone(&watch), async { Progress::of_this_call() })
             .await
             .unwrap();
+        patrol.enlist(&watch);
         tokio::time::sleep(Duration::from_millis(40)).await;
         assert_eq!(patrol.look(), 0, "an answer at work is no stall");
         progress.handed_over();
@@ -182,5 +185,23 @@ mod tests {
         assert_eq!(patrol.look(), 1);
         assert!(watch.given_up.load(Ordering::Acquire));
         assert_eq!(patrol.look(), 0, "and it is let go of once");
+    }
+
+    #[tokio::test]
+    async fn a_call_is_enlisted_when_it_comes_to_rest_with_a_frame_not_taken() {
+        let patrol = Patrol::new(Duration::from_millis(20));
+        let gone = Arc::new(());
+        let kept = Arc::clone(&gone);
+        let call = async move {
+            let _kept = kept;
+            Progress::of_this_call().unwrap().handed_over();
+            std::future::pending::<()>().await;
+        };
+        tokio::spawn(Watched::new(call, patrol.clone()));
+        let walk = tokio::spawn(patrol.walk());
+        while Arc::strong_count(&gone) > 1 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        walk.abort();
     }
 }

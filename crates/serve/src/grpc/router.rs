@@ -18,7 +18,6 @@ use crate::{
     method::Method,
     proto::{self, compact_tx_streamer_server::CompactTxStreamerServer},
     query::Query,
-    stall::Patrol,
     status::{GRPC_STATUS, Refusal},
     telemetry::Call,
 };
@@ -29,7 +28,6 @@ pub(crate) struct Shared {
     pub(crate) health: HealthServer<HealthService>,
     /// `None` where it is switched off.
     pub(crate) reflection: Option<Reflection>,
-    pub(crate) patrol: Patrol,
     /// Long answers end, and no call begins.
     pub(crate) stopping: CancellationToken,
     /// Short answers end too.
@@ -139,7 +137,6 @@ impl Router {
         Ok(Some(Long {
             _place: self.places.take()?,
             stopping: Box::pin(self.shared.stopping.clone().cancelled_owned()),
-            progress: self.shared.patrol.enlist(),
         }))
     }
 

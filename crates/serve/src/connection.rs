@@ -1,0 +1,340 @@
+//! One connection, one task.
+//!
+//! In: a byte stream and hyper's connection over it. Out: a future that drives the connection *and* the calls on it, and writes to
+//! the socket in large pieces.
+//!
+//! Left to itself the transport runs every call as a task of its own, which hands each frame to the connection's task on another
+//! thread: two wake-ups and a contended lock for 16 KiB. And it writes each HTTP/2 frame with a system call, because that is as much as
+//! clients take in one frame. Here calls are polled where the connection is, and frames gather in a buffer that is written when it
+//! is full or nothing more is to come. Work that blocks is elsewhere already (`range`), so calls of one connection do not wait
+//! for each other.
+
+use std::{
+    future::Future,
+    io,
+    pin::Pin,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+    task::{Context, Poll, Wake, Waker},
+};
+
+use futures_util::{Stream as _, stream::FuturesUnordered, task::AtomicWaker};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+use crate::stall::{Patrol, Watched};
+
+/// How much is written at once: what the network stack of a loopback device takes as one segment.
+const GATHER_BYTES: usize = 64 << 10;
+/// How often connection and calls take turns before other connections get theirs.
+const ROUNDS: usize = 8;
+
+type Call = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// Takes the calls that the transport wants to run; [`Driver`] runs them.
+#[derive(Clone)]
+pub(crate) struct Calls {
+    patrol: Patrol,
+    begun: Arc<Mutex<Vec<Call>>>,
+}
+
+impl Calls {
+    /// None yet; they will run under watch of `patrol`.
+    pub(crate) fn new(patrol: Patrol) -> Calls {
+        Calls {
+            patrol,
+            begun: Arc::default(),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<Call>> {
+        // A list of futures is whole after any panic.
+        self.begun.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<F> hyper::rt::Executor<F> for Calls
+where
+    F: Future + Send + 'static,
+{
+    fn execute(&self, call: F) {
+        let call = Box::pin(Watched::new(call, self.patrol.clone()));
+        self.lock().push(call);
+    }
+}
+
+/// A byte stream whose writes gather until its [`Driver`] flushes them, or enough have come together.
+pub(crate) struct Gathering<S>(Arc<Mutex<Gathered<S>>>);
+
+struct Gathered<S> {
+    stream: S,
+    buffer: Vec<u8>,
+    /// How much of the buffer is written.
+    written: usize,
+}
+
+impl<S> Gathering<S> {
+    pub(crate) fn new(stream: S) -> Gathering<S> {
+        Gathering(Arc::new(Mutex::new(Gathered {
+            stream,
+            buffer: Vec::new(),
+            written: 0,
+        })))
+    }
+
+    /// Another handle, for the driver. Both are used by one task, so neither waits.
+    pub(crate) fn handle(&self) -> Gathering<S> {
+        Gathering(Arc::clone(&self.0))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Gathered<S>> {
+        // After a panic in the stream its connection is dropped; nothing is read from a half-written buffer.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<S: AsyncWrite + Unpin> Gathered<S> {
+    /// Writes what has gathered.
+    fn poll_write_out(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        while self.written < self.buffer.len() {
+            let rest = &self.buffer[self.written..];
+            match Pin::new(&mut self.stream).poll_write(cx, rest) {
+                Poll::Pending => return Poll::Pending,
+                Poll::Ready(Ok(0)) => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
+                Poll::Ready(Ok(written)) => self.written += written,
+                Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
+            }
+        }
+        self.written = 0;
+        if self.buffer.capacity() > GATHER_BYTES / 8 {
+            // Thousands of connections are idle at any time.
+            self.buffer = Vec::new();
+        } else {
+            self.buffer.clear();
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        std::task::ready!(self.poll_write_out(cx))?;
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for Gathering<S> {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.lock().stream).poll_read(cx, buf)
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for Gathering<S> {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        self.poll_write_vectored(cx, &[io::IoSlice::new(bytes)])
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        slices: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let mut gathered = self.lock();
+        let gathered = &mut *gathered;
+        let offered: usize = slices.iter().map(|slice| slice.len()).sum();
+        if gathered.buffer.len() + offered > GATHER_BYTES {
+            std::task::ready!(gathered.poll_write_out(cx))?;
+            if offered >= GATHER_BYTES {
+                return Pin::new(&mut gathered.stream).poll_write_vectored(cx, slices);
+            }
+        }
+        if offered > GATHER_BYTES / 8 && gathered.buffer.is_empty() {
+            gathered.buffer.reserve_exact(GATHER_BYTES);
+        }
+        for slice in slices {
+            gathered.buffer.extend_from_slice(slice);
+        }
+        Poll::Ready(Ok(offered))
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        true
+    }
+
+    /// Nothing yet: the transport flushes after every frame. The driver flushes after every turn.
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let mut gathered = self.lock();
+        std::task::ready!(gathered.poll_flush(cx))?;
+        Pin::new(&mut gathered.stream).poll_shutdown(cx)
+    }
+}
+
+/// Drives a connection and its calls; ends with the connection. Calls still running then are dropped, and with them what they asked for.
+pub(crate) struct Driver<C, S> {
+    connection: Pin<Box<C>>,
+    stream: Gathering<S>,
+    calls: Calls,
+    running: FuturesUnordered<Call>,
+    wakes: Arc<Wakes>,
+}
+
+/// Wakes from inside a turn make another round, not another turn on maybe another thread.
+#[derive(Default)]
+struct Wakes {
+    in_turn: AtomicBool,
+    woken: AtomicBool,
+    outer: AtomicWaker,
+}
+
+impl Wake for Wakes {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        self.woken.store(true, Ordering::SeqCst);
+        if !self.in_turn.load(Ordering::SeqCst) {
+            self.outer.wake();
+        }
+    }
+}
+
+impl<C, S> Driver<C, S> {
+    /// For a connection over `stream` that runs its calls on `calls`.
+    pub(crate) fn new(connection: C, stream: Gathering<S>, calls: Calls) -> Driver<C, S> {
+        Driver {
+            connection: Box::pin(connection),
+            stream,
+            calls,
+            running: FuturesUnordered::new(),
+            wakes: Arc::default(),
+        }
+    }
+
+    /// The connection itself.
+    pub(crate) fn connection(&mut self) -> Pin<&mut C> {
+        self.connection.as_mut()
+    }
+}
+
+impl<C, S> Driver<C, S>
+where
+    C: Future,
+    S: AsyncWrite + Unpin,
+{
+    /// Connection, new calls, running calls, socket. `Ready` when the connection has ended.
+    fn round(&mut self, cx: &mut Context<'_>) -> Poll<C::Output> {
+        if let Poll::Ready(ended) = self.connection.as_mut().poll(cx) {
+            return Poll::Ready(ended);
+        }
+        self.running.extend(self.calls.lock().drain(..));
+        while let Poll::Ready(Some(())) = Pin::new(&mut self.running).poll_next(cx) {}
+        Poll::Pending
+    }
+}
+
+impl<C, S> Future for Driver<C, S>
+where
+    C: Future,
+    S: AsyncWrite + Unpin,
+{
+    type Output = C::Output;
+
+    fn poll(mut self: Pin<&mut Self>, outer: &mut Context<'_>) -> Poll<C::Output> {
+        let this = &mut *self;
+        let wakes = Arc::clone(&this.wakes);
+        wakes.outer.register(outer.waker());
+        wakes.in_turn.store(true, Ordering::SeqCst);
+        let waker = Waker::from(Arc::clone(&wakes));
+        let mut cx = Context::from_waker(&waker);
+        for _ in 0..ROUNDS {
+            wakes.woken.store(false, Ordering::SeqCst);
+            if let Poll::Ready(ended) = this.round(&mut cx) {
+                return Poll::Ready(ended);
+            }
+            if !wakes.woken.load(Ordering::SeqCst) {
+                break;
+            }
+        }
+        // A failure to write is seen by the connection when it reads or writes next.
+        let _ = this.stream.lock().poll_flush(&mut cx);
+        wakes.in_turn.store(false, Ordering::SeqCst);
+        if wakes.woken.load(Ordering::SeqCst) {
+            outer.waker().wake_by_ref();
+        }
+        Poll::Pending
+    }
+}
+
+impl<C, S> Unpin for Driver<C, S> {}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn small_writes_leave_together_and_in_order() {
+        let (near, mut far) = tokio::io::duplex(1 << 20);
+        let mut gathering = Gathering::new(near);
+        let handle = gathering.handle();
+        let mut expected = Vec::new();
+        for part in 0..100u8 {
+            let bytes = vec![part; 1_000];
+            gathering.write_all(&bytes).await.unwrap();
+            gathering.flush().await.unwrap();
+            expected.extend(bytes);
+        }
+        // 65 of them filled the buffer and were written; the rest waits.
+        let mut read = vec![0; 65_000];
+        far.read_exact(&mut read).await.unwrap();
+        assert_eq!(read, expected[..65_000]);
+        assert_eq!(handle.lock().buffer.len(), 35_000);
+        // What is large by itself goes past the buffer, after what is in it.
+        let large = vec![200; 100_000];
+        gathering.write_all(&large).await.unwrap();
+        expected.extend(large);
+        gathering.shutdown().await.unwrap();
+        far.read_to_end(&mut read).await.unwrap();
+        assert_eq!(read, expected);
+    }
+
+    #[tokio::test]
+    async fn calls_run_where_the_connection_is_and_end_with_it() {
+        let calls = Calls::new(Patrol::new(std::time::Duration::from_secs(60)));
+        let executor = calls.clone();
+        let (near, _far) = tokio::io::duplex(64);
+        let (done, finished) = tokio::sync::oneshot::channel::<()>();
+        let held = Arc::new(());
+        let hung = Arc::clone(&held);
+        let connection = async move {
+            use hyper::rt::Executor as _;
+            executor.execute(async move {
+                let _hung = hung;
+                std::future::pending::<()>().await;
+            });
+            executor.execute(async move {
+                tokio::task::yield_now().await;
+                let _ = done.send(());
+            });
+            finished.await.unwrap();
+            7
+        };
+        let driver = Driver::new(connection, Gathering::new(near), calls);
+        let driver = tokio::spawn(driver);
+        assert_eq!(driver.await.unwrap(), 7);
+        assert_eq!(Arc::strong_count(&held), 1, "the call that hung is gone");
+    }
+}
