@@ -5,6 +5,7 @@ mod laboratory;
 mod node_away;
 mod reorgs;
 mod restarts;
+mod wallet;
 mod zebra_service;
 
 use tokio::sync::{Mutex, MutexGuard};
