@@ -79,7 +79,12 @@ impl JsonRpc {
         answers.into_iter().map(take_result).collect()
     }
 
-    fn post(&self, body: &str) -> Result<String> {
+    /// Posts `body` and returns the answer as text.
+    ///
+    /// # Errors
+    ///
+    /// When the node cannot be reached in time, or the answer's status is no success.
+    pub fn post(&self, body: &str) -> Result<String> {
         let mut request = self
             .agent
             .post(&self.url)

@@ -7,8 +7,10 @@
 //! * [`zebrad`] runs a real node in regtest, [`recorded`] keeps a chain mined once with coinbases of every pool;
 //! * [`forge`] makes long chains that look like the real ones;
 //! * [`lightship`] runs our own program as a child;
+//! * [`bench`] measures whole systems;
 //! * [`grpc`] is a client that sees bytes, not messages; [`proto`] the generated one; [`json_rpc`] talks to the node.
 
+pub mod bench;
 pub mod forge;
 pub mod grpc;
 pub mod json_rpc;

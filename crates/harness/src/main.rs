@@ -15,8 +15,12 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Mines the regtest chain that the checks stand on into the cache, unless it is there, and prints its folder.
+    /// Mines the regtest chain that the checks stand on into the cache, unless it is there, and prints its folder
     RecordChain,
+    /// Measures how fast one client receives compact blocks (workload ranges-1)
+    BenchRanges(lightship_harness::bench::ranges::Arguments),
+    /// Measures building the index from a node against fetching the same blocks (workload build-1)
+    BenchBuild(lightship_harness::bench::build::Arguments),
     Forge(lightship_harness::forge::command::ForgeArguments),
     Index(lightship_harness::forge::command::IndexArguments),
 }
@@ -26,6 +30,8 @@ fn main() -> Result<()> {
         Command::RecordChain => {
             println!("{}", lightship_harness::recorded::folder()?.display());
         }
+        Command::BenchRanges(arguments) => println!("{}", arguments.run()?),
+        Command::BenchBuild(arguments) => println!("{}", arguments.run()?),
         Command::Forge(arguments) => println!("{}", arguments.run()?),
         Command::Index(arguments) => println!("{}", arguments.run()?),
     }

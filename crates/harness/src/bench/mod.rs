@@ -1,0 +1,56 @@
+//! Measurements of whole systems, by their public interfaces.
+//!
+//! In: addresses of servers or nodes, and how often to repeat. Out: figures with their spread, each beside a count and a digest of what
+//! was received, so that a fast wrong answer shows. Comparisons take turns within one run, for a machine's speed drifts.
+
+pub mod build;
+pub mod ranges;
+
+use std::{fmt, time::Duration};
+
+/// Repeats of one measurement.
+#[derive(Clone, Debug, Default)]
+pub struct Samples(Vec<f64>);
+
+impl Samples {
+    /// Adds a rate: `count` things in `time`, per second.
+    pub fn add(&mut self, count: u64, time: Duration) {
+        self.0.push(count as f64 / time.as_secs_f64());
+        self.0.sort_by(f64::total_cmp);
+    }
+
+    /// The middle of them; the lower middle of an even number. Zero when there are none.
+    pub fn median(&self) -> f64 {
+        let middle = self.0.len().saturating_sub(1) / 2;
+        self.0.get(middle).copied().unwrap_or_default()
+    }
+}
+
+impl fmt::Display for Samples {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (Some(least), Some(most)) = (self.0.first(), self.0.last()) else {
+            return f.write_str("nothing measured");
+        };
+        let median = self.median();
+        let repeats = self.0.len();
+        write!(
+            f,
+            "{median:.0}/s (median of {repeats}; {least:.0} to {most:.0})"
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_median_is_a_sample_and_the_spread_is_told() {
+        let mut samples = Samples::default();
+        assert_eq!(samples.to_string(), "nothing measured");
+        for count in [300, 100, 200] {
+            samples.add(count, Duration::from_secs(1));
+        }
+        assert_eq!(samples.to_string(), "200/s (median of 3; 100 to 300)");
+    }
+}
