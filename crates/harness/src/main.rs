@@ -23,6 +23,7 @@ enum Command {
     BenchBuild(lightship_harness::bench::build::Arguments),
     Forge(lightship_harness::forge::command::ForgeArguments),
     Index(lightship_harness::forge::command::IndexArguments),
+    Stub(lightship_harness::stub::command::StubArguments),
 }
 
 fn main() -> Result<()> {
@@ -34,6 +35,7 @@ fn main() -> Result<()> {
         Command::BenchBuild(arguments) => println!("{}", arguments.run()?),
         Command::Forge(arguments) => println!("{}", arguments.run()?),
         Command::Index(arguments) => println!("{}", arguments.run()?),
+        Command::Stub(arguments) => arguments.run()?,
     }
     Ok(())
 }

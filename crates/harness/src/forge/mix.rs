@@ -26,7 +26,7 @@ const STEADY: [(u64, u64); 3] = [(500, 250), (1000, 500), (1500, 250)];
 
 /// What kind of transaction is to be made.
 #[derive(Clone, Copy)]
-enum Kind {
+pub(super) enum Kind {
     Transparent,
     Sprout,
     Sapling,
@@ -93,7 +93,7 @@ impl Site<'_> {
         block
     }
 
-    fn kinds(&mut self, era: &Era) -> Vec<Kind> {
+    pub(super) fn kinds(&mut self, era: &Era) -> Vec<Kind> {
         let table = if era.notes_each > 2 {
             &STEADY[..]
         } else {
@@ -145,7 +145,7 @@ impl Site<'_> {
         kinds
     }
 
-    fn transaction(&mut self, kind: Kind, era: &Era) -> Option<Built> {
+    pub(super) fn transaction(&mut self, kind: Kind, era: &Era) -> Option<Built> {
         let recipe = match kind {
             Kind::Transparent => {
                 let inputs = self.draw.skewed(era.inputs * 1000 / era.transparent);

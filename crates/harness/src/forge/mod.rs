@@ -11,10 +11,13 @@
 pub mod command;
 mod draw;
 pub mod file;
+mod live;
 mod mix;
 mod money;
 pub mod profile;
 pub mod ugly;
+
+pub use live::Live;
 
 use std::collections::VecDeque;
 

@@ -1,6 +1,6 @@
 //! The judge's own checks, in one binary.
 //!
-//! Where a new test goes: `e2e` if it needs a running node (`LIGHTSHIP_ZEBRAD`, see `.ci/zebrad`); `forge` if it is about made-up chains; `oracle` if it holds our parser
+//! Where a new test goes: `e2e` if it needs a running node (`LIGHTSHIP_ZEBRAD`, see `.ci/zebrad`); `forge` and `stub` if it is about made-up chains; `oracle` if it holds our parser
 //! against another implementation. Real chain data beyond what the packages carry is found by `LIGHTSHIP_SHARED`.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
@@ -8,3 +8,4 @@
 mod e2e;
 mod forge;
 mod oracle;
+mod stub;

@@ -69,6 +69,11 @@ impl Event {
         key
     }
 
+    /// Whose event it is, in the order of events: hash, kind.
+    pub(super) fn account(bytes: &[u8]) -> ([u8; 20], u8) {
+        (array(bytes, 4), bytes[0])
+    }
+
     /// What sorts events: hash and kind of the address, height, position, direction, index. Heights compare as numbers.
     pub(super) fn order(bytes: &[u8]) -> [u8; Event::ORDER_BYTES] {
         let mut order = [0; Event::ORDER_BYTES];
@@ -114,6 +119,14 @@ impl Event {
             value_zat: long_number(bytes, 40),
             output_id: array(bytes, 48),
         }
+    }
+
+    /// Where the output is spent, if it is an output and is.
+    pub fn spent_at(&self) -> Option<Height> {
+        let spent = self.direction == Direction::Paid && self.other_height != u32::MAX;
+        spent
+            .then(|| Height::try_from(u64::from(self.other_height)).ok())
+            .flatten()
     }
 
     /// Whether the output is unspent when the chain has `blocks` blocks.

@@ -9,8 +9,8 @@ use lightship_source::simulated::{Address, StandIn, TreeNode};
 use memmap2::Mmap;
 
 use super::{
-    About, Event, INDEX_FORMAT, Made, PLACE_BYTES, ROW_BYTES, SIDE_ROW_BYTES, Trees, array, index,
-    index_folder, long_number, node_position, number,
+    About, Direction, Event, INDEX_FORMAT, Made, PLACE_BYTES, ROW_BYTES, SIDE_ROW_BYTES, Trees,
+    array, index, index_folder, long_number, node_position, number,
 };
 
 /// What the index says of a block of the best chain.
@@ -207,18 +207,45 @@ impl ChainFile {
         Some(transaction.id())
     }
 
-    /// All that happened to an address, or to outputs without one, in chain order.
-    pub fn events(&self, address: Option<Address>) -> impl DoubleEndedIterator<Item = Event> {
-        let key = Event::key(address);
-        let order = |event: &[u8; Event::BYTES]| {
-            let hash: [u8; 20] = array(event, 4);
-            (hash, event[0])
-        };
-        let wanted = (array::<20>(&key, 4), key[0]);
+    /// All that happened to an address, or to outputs without one, from the block at `from` on, in chain order.
+    pub fn events(
+        &self,
+        address: Option<Address>,
+        from: Height,
+    ) -> impl DoubleEndedIterator<Item = Event> {
         let events = self.addresses.as_chunks::<{ Event::BYTES }>().0;
-        let first = events.partition_point(|event| order(event) < wanted);
-        let end = first + events[first..].partition_point(|event| order(event) == wanted);
+        let wanted = Event::account(&Event::key(address));
+        let first = events.partition_point(|event| {
+            (Event::account(event), number(event, 24)) < (wanted, from.get())
+        });
+        let end = first + events[first..].partition_point(|event| Event::account(event) == wanted);
         events[first..end].iter().map(|event| Event::decode(event))
+    }
+
+    /// The event of an output, if it is there.
+    pub fn output(
+        &self,
+        address: Option<Address>,
+        height: Height,
+        position: u32,
+        index: u32,
+    ) -> Option<Event> {
+        let wanted = Event {
+            address,
+            direction: Direction::Paid,
+            height,
+            position,
+            index,
+            other_height: 0,
+            value_zat: 0,
+            output_id: [0; 8],
+        };
+        let wanted = Event::order(&wanted.encode());
+        let events = self.addresses.as_chunks::<{ Event::BYTES }>().0;
+        let at = events
+            .binary_search_by(|event| Event::order(event).cmp(&wanted))
+            .ok()?;
+        Some(Event::decode(&events[at]))
     }
 
     /// The tree node `index` of `level` (leaves: 0), once its last leaf is in the tree.

@@ -324,7 +324,7 @@ fn the_index_tells_the_truth() {
     let mut left = 0;
     for (address, mut expected) in events {
         expected.sort_unstable();
-        let found: Vec<_> = file.events(address).collect();
+        let found: Vec<_> = file.events(address, Height::GENESIS).collect();
         let seen: Vec<_> = found
             .iter()
             .map(|event| {
