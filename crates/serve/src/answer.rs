@@ -137,6 +137,9 @@ impl http_body::Body for Answer {
             Err(frame) => {
                 if let Some(bytes) = frame.data_ref() {
                     this.call.sent(bytes.len());
+                    if let (Some(progress), Frames::Blocks(_)) = (&this.progress, &this.frames) {
+                        progress.lend(bytes);
+                    }
                 }
                 if let Some(progress) = &this.progress {
                     progress.handed_over();

@@ -268,7 +268,7 @@ async fn connection(
         .max_send_buf_size(transport.send_buffer_bytes)
         .keep_alive_interval(transport.keepalive)
         .keep_alive_timeout(transport.keepalive_timeout);
-    let stream = Gathering::new(stream);
+    let stream = Gathering::new(stream, calls.lent());
     let handle = stream.handle();
     let connection = builder.serve_connection(TokioIo::new(stream), service);
     let mut driver = Driver::new(connection, handle, calls);

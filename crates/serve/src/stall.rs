@@ -16,8 +16,11 @@ use std::{
     time::{Duration, Instant},
 };
 
+use bytes::Bytes;
 use futures_util::task::AtomicWaker;
 use tokio::task::futures::TaskLocalFuture;
+
+use crate::connection::Lent;
 
 tokio::task_local! {
     static CURRENT: Arc<Watch>;
@@ -26,6 +29,8 @@ tokio::task_local! {
 /// One call's progress, as its transport task and the patrol see it.
 #[derive(Debug, Default)]
 pub(crate) struct Watch {
+    /// Where the call notes what it lends out.
+    lent: Arc<Lent>,
     /// When the last frame was handed over (see [`now_ms`]); 0 while the answer itself is at work.
     handed: AtomicU64,
     given_up: AtomicBool,
@@ -52,6 +57,11 @@ impl Progress {
     /// The transport asks for the next frame.
     pub(crate) fn asked(&self) {
         self.0.handed.store(0, Ordering::Relaxed);
+    }
+
+    /// The transport is about to get `piece`, which its owner does not mind sharing.
+    pub(crate) fn lend(&self, piece: &Bytes) {
+        self.0.lent.lend(piece);
     }
 
     /// The transport has a frame to get rid of.
@@ -129,8 +139,13 @@ pub(crate) struct Watched<F: Future> {
 
 impl<F: Future> Watched<F> {
     /// Puts a call under a watch of its own.
-    pub(crate) fn new(call: F, patrol: Patrol) -> Watched<F> {
-        let watch = Arc::<Watch>::default();
+    pub(crate) fn new(call: F, patrol: Patrol, lent: Arc<Lent>) -> Watched<F> {
+        let watch = Arc::new(Watch {
+            lent,
+            handed: AtomicU64::new(0),
+            given_up: AtomicBool::new(false),
+            waker: AtomicWaker::new(),
+        });
         Watched {
             future: Box::pin(CURRENT.scope(Arc::clone(&watch), call)),
             watch,
@@ -197,7 +212,7 @@ mod tests {
             Progress::of_this_call().unwrap().handed_over();
             std::future::pending::<()>().await;
         };
-        tokio::spawn(Watched::new(call, patrol.clone()));
+        tokio::spawn(Watched::new(call, patrol.clone(), Arc::default()));
         let walk = tokio::spawn(patrol.walk());
         while Arc::strong_count(&gone) > 1 {
             tokio::time::sleep(Duration::from_millis(5)).await;

@@ -5,13 +5,16 @@
 //!
 //! Left to itself the transport runs every call as a task of its own, which hands each frame to the connection's task on another
 //! thread: two wake-ups and a contended lock for 16 KiB. And it writes each HTTP/2 frame with a system call, because that is as much as
-//! clients take in one frame. Here calls are polled where the connection is, and frames gather in a buffer that is written when it
-//! is full or nothing more is to come. Work that blocks is elsewhere already (`range`), so calls of one connection do not wait
-//! for each other.
+//! clients take in one frame. Here calls are polled where the connection is, and frames gather until they are enough for one large
+//! write or nothing more is to come; stored blocks are not copied for that (see `lent`). Work that blocks is elsewhere already
+//! (`range`), so calls of one connection do not wait for each other.
+
+mod lent;
 
 use std::{
+    collections::VecDeque,
     future::Future,
-    io,
+    io::{self, IoSlice},
     pin::Pin,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
@@ -20,13 +23,19 @@ use std::{
     task::{Context, Poll, Wake, Waker},
 };
 
+use bytes::{Buf as _, Bytes, BytesMut};
 use futures_util::{Stream as _, stream::FuturesUnordered, task::AtomicWaker};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
+pub(crate) use self::lent::Lent;
 use crate::stall::{Patrol, Watched};
 
-/// How much is written at once: what the network stack of a loopback device takes as one segment.
-const GATHER_BYTES: usize = 64 << 10;
+/// How much is written at once.
+const GATHER_BYTES: usize = 128 << 10;
+/// Shorter slices are copied: that costs less than looking for where they come from.
+const SHARED_BYTES: usize = 1 << 10;
+/// Slices in one system call.
+const MAX_SLICES: usize = 64;
 /// How often connection and calls take turns before other connections get theirs.
 const ROUNDS: usize = 8;
 
@@ -36,6 +45,7 @@ type Call = Pin<Box<dyn Future<Output = ()> + Send>>;
 #[derive(Clone)]
 pub(crate) struct Calls {
     patrol: Patrol,
+    lent: Arc<Lent>,
     begun: Arc<Mutex<Vec<Call>>>,
 }
 
@@ -44,8 +54,14 @@ impl Calls {
     pub(crate) fn new(patrol: Patrol) -> Calls {
         Calls {
             patrol,
+            lent: Arc::default(),
             begun: Arc::default(),
         }
+    }
+
+    /// What these calls lend out.
+    pub(crate) fn lent(&self) -> Arc<Lent> {
+        Arc::clone(&self.lent)
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<Call>> {
@@ -59,7 +75,7 @@ where
     F: Future + Send + 'static,
 {
     fn execute(&self, call: F) {
-        let call = Box::pin(Watched::new(call, self.patrol.clone()));
+        let call = Box::pin(Watched::new(call, self.patrol.clone(), self.lent()));
         self.lock().push(call);
     }
 }
@@ -69,17 +85,24 @@ pub(crate) struct Gathering<S>(Arc<Mutex<Gathered<S>>>);
 
 struct Gathered<S> {
     stream: S,
-    buffer: Vec<u8>,
-    /// How much of the buffer is written.
-    written: usize,
+    lent: Arc<Lent>,
+    /// What goes out first.
+    queue: VecDeque<Bytes>,
+    /// What was copied since.
+    tail: BytesMut,
+    /// Bytes of both.
+    waiting: usize,
 }
 
 impl<S> Gathering<S> {
-    pub(crate) fn new(stream: S) -> Gathering<S> {
+    /// Over `stream`, by calls that share what they send through `lent`.
+    pub(crate) fn new(stream: S, lent: Arc<Lent>) -> Gathering<S> {
         Gathering(Arc::new(Mutex::new(Gathered {
             stream,
-            buffer: Vec::new(),
-            written: 0,
+            lent,
+            queue: VecDeque::new(),
+            tail: BytesMut::new(),
+            waiting: 0,
         })))
     }
 
@@ -94,24 +117,56 @@ impl<S> Gathering<S> {
     }
 }
 
+impl<S> Gathered<S> {
+    fn take(&mut self, slice: &[u8]) {
+        self.waiting += slice.len();
+        if slice.len() >= SHARED_BYTES
+            && let Some(shared) = self.lent.find(slice)
+        {
+            self.close_tail();
+            self.queue.push_back(shared);
+        } else {
+            self.tail.extend_from_slice(slice);
+        }
+    }
+
+    fn close_tail(&mut self) {
+        if !self.tail.is_empty() {
+            self.queue.push_back(self.tail.split().freeze());
+        }
+    }
+
+    fn wrote(&mut self, mut bytes: usize) {
+        self.waiting -= bytes;
+        while let Some(first) = self.queue.front_mut() {
+            if bytes < first.len() {
+                first.advance(bytes);
+                return;
+            }
+            bytes -= first.len();
+            self.queue.pop_front();
+        }
+    }
+}
+
 impl<S: AsyncWrite + Unpin> Gathered<S> {
     /// Writes what has gathered.
     fn poll_write_out(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        while self.written < self.buffer.len() {
-            let rest = &self.buffer[self.written..];
-            match Pin::new(&mut self.stream).poll_write(cx, rest) {
+        self.close_tail();
+        while !self.queue.is_empty() {
+            let mut slices = [IoSlice::new(&[]); MAX_SLICES];
+            let mut count = 0;
+            for (slice, bytes) in slices.iter_mut().zip(&self.queue) {
+                *slice = IoSlice::new(bytes);
+                count += 1;
+            }
+            let stream = Pin::new(&mut self.stream);
+            match stream.poll_write_vectored(cx, &slices[..count]) {
                 Poll::Pending => return Poll::Pending,
                 Poll::Ready(Ok(0)) => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
-                Poll::Ready(Ok(written)) => self.written += written,
+                Poll::Ready(Ok(bytes)) => self.wrote(bytes),
                 Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
             }
-        }
-        self.written = 0;
-        if self.buffer.capacity() > GATHER_BYTES / 8 {
-            // Thousands of connections are idle at any time.
-            self.buffer = Vec::new();
-        } else {
-            self.buffer.clear();
         }
         Poll::Ready(Ok(()))
     }
@@ -138,28 +193,21 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Gathering<S> {
         cx: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        self.poll_write_vectored(cx, &[io::IoSlice::new(bytes)])
+        self.poll_write_vectored(cx, &[IoSlice::new(bytes)])
     }
 
     fn poll_write_vectored(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
-        slices: &[io::IoSlice<'_>],
+        slices: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let mut gathered = self.lock();
-        let gathered = &mut *gathered;
         let offered: usize = slices.iter().map(|slice| slice.len()).sum();
-        if gathered.buffer.len() + offered > GATHER_BYTES {
+        if gathered.waiting > 0 && gathered.waiting + offered > GATHER_BYTES {
             std::task::ready!(gathered.poll_write_out(cx))?;
-            if offered >= GATHER_BYTES {
-                return Pin::new(&mut gathered.stream).poll_write_vectored(cx, slices);
-            }
-        }
-        if offered > GATHER_BYTES / 8 && gathered.buffer.is_empty() {
-            gathered.buffer.reserve_exact(GATHER_BYTES);
         }
         for slice in slices {
-            gathered.buffer.extend_from_slice(slice);
+            gathered.take(slice);
         }
         Poll::Ready(Ok(offered))
     }
@@ -240,6 +288,9 @@ where
         }
         self.running.extend(self.calls.lock().drain(..));
         while let Poll::Ready(Some(())) = Pin::new(&mut self.running).poll_next(cx) {}
+        if self.running.is_empty() {
+            self.calls.lent.clear();
+        }
         Poll::Pending
     }
 }
@@ -288,7 +339,8 @@ mod tests {
     #[tokio::test]
     async fn small_writes_leave_together_and_in_order() {
         let (near, mut far) = tokio::io::duplex(1 << 20);
-        let mut gathering = Gathering::new(near);
+        let lent = Arc::<Lent>::default();
+        let mut gathering = Gathering::new(near, Arc::clone(&lent));
         let handle = gathering.handle();
         let mut expected = Vec::new();
         for part in 0..100u8 {
@@ -297,15 +349,18 @@ mod tests {
             gathering.flush().await.unwrap();
             expected.extend(bytes);
         }
-        // 65 of them filled the buffer and were written; the rest waits.
-        let mut read = vec![0; 65_000];
-        far.read_exact(&mut read).await.unwrap();
-        assert_eq!(read, expected[..65_000]);
-        assert_eq!(handle.lock().buffer.len(), 35_000);
-        // What is large by itself goes past the buffer, after what is in it.
-        let large = vec![200; 100_000];
+        assert_eq!(handle.lock().waiting, 100_000);
+        // What was lent is not copied; more than enough for one write makes room first.
+        let large = Bytes::from(vec![200; 100_000]);
+        lent.lend(&large);
         gathering.write_all(&large).await.unwrap();
+        assert_eq!(handle.lock().queue[0].as_ptr(), large.as_ptr());
+        assert_eq!(handle.lock().waiting, 100_000);
         expected.extend(large);
+        gathering.write_all(b"the end").await.unwrap();
+        expected.extend(b"the end");
+        let mut read = vec![0; 100_000];
+        far.read_exact(&mut read).await.unwrap();
         gathering.shutdown().await.unwrap();
         far.read_to_end(&mut read).await.unwrap();
         assert_eq!(read, expected);
@@ -332,7 +387,7 @@ mod tests {
             finished.await.unwrap();
             7
         };
-        let driver = Driver::new(connection, Gathering::new(near), calls);
+        let driver = Driver::new(connection, Gathering::new(near, calls.lent()), calls);
         let driver = tokio::spawn(driver);
         assert_eq!(driver.await.unwrap(), 7);
         assert_eq!(Arc::strong_count(&held), 1, "the call that hung is gone");

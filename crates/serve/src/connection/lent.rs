@@ -1,0 +1,92 @@
+//! Slices on their way to the socket.
+//!
+//! The transport shows each frame's bytes as a borrowed slice, which can be kept only by copying it. Most of them lie in a piece of the
+//! index that its answer lent out a moment ago: here such a slice finds its piece again, and becomes a part of it that is shared
+//! instead of copied.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Mutex, MutexGuard, PoisonError},
+};
+
+use bytes::Bytes;
+
+/// Pieces of calls that were reset stay here until the connection is quiet, or there are so many.
+const MAX_PIECES: usize = 4_096;
+
+/// The pieces that the calls of one connection have lent out and the socket has not seen the end of.
+#[derive(Debug, Default)]
+pub(crate) struct Lent(Mutex<BTreeMap<usize, Bytes>>);
+
+impl Lent {
+    /// Notes a piece that an answer hands to the transport.
+    pub(crate) fn lend(&self, piece: &Bytes) {
+        let mut pieces = self.lock();
+        if pieces.len() >= MAX_PIECES {
+            // What was forgotten is copied, as if it had never been noted.
+            pieces.clear();
+        }
+        pieces.insert(piece.as_ptr().addr(), piece.clone());
+    }
+
+    /// The part of a noted piece that `slice` is; forgets the piece with its last part.
+    pub(crate) fn find(&self, slice: &[u8]) -> Option<Bytes> {
+        let mut pieces = self.lock();
+        let (&start, piece) = pieces.range(..=slice.as_ptr().addr()).next_back()?;
+        let from = slice.as_ptr().addr() - start;
+        let to = from.checked_add(slice.len())?;
+        if to > piece.len() {
+            return None;
+        }
+        // A piece is alive while it is noted, so one address is one byte: what lies inside is the same memory.
+        let part = piece.slice(from..to);
+        if to == piece.len() {
+            pieces.remove(&start);
+        }
+        Some(part)
+    }
+
+    /// Forgets everything.
+    pub(crate) fn clear(&self) {
+        self.lock().clear();
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<usize, Bytes>> {
+        // A map of whole entries is whole after any panic.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slice_finds_the_piece_it_is_part_of() {
+        let lent = Lent::default();
+        let pieces = [Bytes::from(vec![1; 100]), Bytes::from(vec![2; 50])];
+        for piece in &pieces {
+            lent.lend(piece);
+        }
+        let part = lent.find(&pieces[0][10..60]).unwrap();
+        assert_eq!(part.as_ptr(), pieces[0][10..].as_ptr());
+        assert_eq!(part.len(), 50);
+        assert!(lent.find(&pieces[1]).is_some());
+        assert!(lent.find(&pieces[1]).is_none(), "its end was seen");
+        assert!(lent.find(&pieces[0][60..]).is_some());
+        assert!(lent.find(&pieces[0][..10]).is_none());
+    }
+
+    #[test]
+    fn other_memory_is_not_found() {
+        let lent = Lent::default();
+        let whole = Bytes::from(vec![3; 100]);
+        lent.lend(&whole.slice(20..80));
+        assert!(lent.find(&whole[10..30]).is_none());
+        assert!(lent.find(&whole[70..90]).is_none());
+        assert!(lent.find(&[3; 10]).is_none());
+        assert!(lent.find(&whole[20..30]).is_some());
+        lent.clear();
+        assert!(lent.find(&whole[30..40]).is_none());
+    }
+}
