@@ -9,6 +9,7 @@ use super::{
     Forge, Forged, Settings,
     file::{self, About, ChainWriter, Trees},
     profile::Profile,
+    wallet::Holdings,
 };
 
 /// Makes a chain file: a long chain with the statistics of a real one.
@@ -29,6 +30,10 @@ pub struct ForgeArguments {
     /// Let a side branch leave the chain about every so many blocks; 0 for none.
     #[arg(long, default_value_t = 200)]
     branch_every: u32,
+    /// Encrypt so many of a thousand notes to the laboratory's wallet: account 0 of the seed "lightship laboratory wallet seed".
+    #[cfg(feature = "wallet-notes")]
+    #[arg(long, default_value_t = 0)]
+    wallet_thousandths: u64,
 }
 
 impl ForgeArguments {
@@ -41,14 +46,16 @@ impl ForgeArguments {
         ensure!(self.blocks >= 1, "a chain has at least its genesis block");
         let settings = Settings {
             branch_every: self.branch_every,
+            #[cfg(feature = "wallet-notes")]
+            wallet_thousandths: self.wallet_thousandths,
             ..Settings::new(self.profile, self.blocks, self.seed)
         };
         let start = Instant::now();
-        let summary = write(settings, &self.out)?;
+        let (summary, holdings) = write(settings, &self.out)?;
         let seconds = start.elapsed().as_secs_f64();
         Ok(format!(
             "{} blocks ({} on side branches), {} transactions, {} bytes in {seconds:.1} s: {:.0} blocks/s, {:.1} MB/s; \
-             notes: sapling {}, orchard {}, ironwood {}; peak memory {} kB",
+             notes: sapling {}, orchard {}, ironwood {}; the wallet's: {holdings:?}; peak memory {} kB",
             summary.blocks,
             summary.side_blocks,
             summary.transactions,
@@ -63,26 +70,30 @@ impl ForgeArguments {
     }
 }
 
-/// Forges a chain into a file, with its index.
+/// Forges a chain into a file, with its index. Gives what is in it, and what the laboratory's wallet has.
 ///
 /// # Errors
 ///
 /// If the disk says so.
-pub fn write(settings: Settings, path: &std::path::Path) -> Result<file::Summary> {
-    let forge = Forge::new(settings);
+pub fn write(settings: Settings, path: &std::path::Path) -> Result<(file::Summary, Holdings)> {
+    let mut forge = Forge::new(settings);
     let origin = format!(
-        "lightship-harness forge --profile {} --blocks {} --seed {}",
-        settings.profile, settings.blocks, settings.seed
+        "lightship-harness forge --profile {} --blocks {} --seed {} --branch-every {} --wallet-thousandths {}",
+        settings.profile,
+        settings.blocks,
+        settings.seed,
+        settings.branch_every,
+        settings.wallet_thousandths
     );
     let about = About::new("regtest", &forge.plan().activations, origin);
     let mut writer = ChainWriter::create(path, &about)?;
-    for forged in forge {
+    for forged in &mut forge {
         match forged {
             Forged::Best(block) => writer.best(&block.bytes, &block.transactions)?,
             Forged::Side(block) => writer.side(block.id.height, &block.bytes)?,
         }
     }
-    writer.finish()
+    Ok((writer.finish()?, forge.holdings()))
 }
 
 /// Makes the index of a chain file anew, for one that was appended to or came without.

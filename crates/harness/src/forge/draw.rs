@@ -16,6 +16,27 @@ impl Draw {
         self.0.next_u64()
     }
 
+    /// So many random bytes.
+    #[cfg(feature = "wallet-notes")]
+    pub(super) fn bytes<const N: usize>(&mut self) -> [u8; N] {
+        let mut bytes = [0; N];
+        self.0.fill_bytes(&mut bytes);
+        bytes
+    }
+
+    /// A canonical element of the fields that nullifiers are of, `[32]` little-endian.
+    #[cfg(feature = "wallet-notes")]
+    pub(super) fn field_element(&mut self) -> [u8; 32] {
+        let mut bytes: [u8; 32] = self.bytes();
+        bytes[31] &= 0x3f;
+        bytes
+    }
+
+    #[cfg(feature = "wallet-notes")]
+    pub(super) fn rng(&mut self) -> &mut ChaCha8Rng {
+        &mut self.0
+    }
+
     /// Below `end`, which is not 0.
     pub(super) fn below(&mut self, end: u64) -> u64 {
         ((u128::from(self.0.next_u64()) * u128::from(end)) >> 64) as u64

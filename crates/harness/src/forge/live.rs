@@ -91,6 +91,7 @@ impl Live {
             chain: &mut self.chain,
             draw: &mut self.draw,
             purse: &mut self.purse,
+            wallet: None,
             fork: None,
             last_time: 0,
         }

@@ -9,6 +9,7 @@ use super::{
     draw::Draw,
     money::{Coin, Owner, Purse},
     profile::Era,
+    wallet::Wallet,
 };
 
 /// Consensus allows 2,000,000 bytes; room is left for the header and the coinbase. Spec: protocol §7.6.
@@ -39,6 +40,8 @@ pub(super) struct Site<'a> {
     pub(super) chain: &'a mut ChainBuilder,
     pub(super) draw: &'a mut Draw,
     pub(super) purse: &'a mut Purse,
+    /// Nobody's on side branches: what is paid there is not kept.
+    pub(super) wallet: Option<&'a mut Wallet>,
     /// The block that a side branch leaves the best chain at: coins up to there can be spent, and stay for the best chain to spend.
     pub(super) fork: Option<Height>,
     /// Of the block before the one being made.
@@ -276,6 +279,13 @@ impl Site<'_> {
             + recipe.ironwood_actions.len();
         if spends == 0 {
             return None;
+        }
+        if let Some(wallet) = &mut self.wallet {
+            let zip_212 = self
+                .chain
+                .activations()
+                .is_active(Upgrade::Canopy, self.chain.next_height());
+            wallet.take(&mut recipe, zip_212, self.draw);
         }
         if recipe.version >= Version::V3 && self.draw.chance(800) {
             recipe.expiry_height = self.chain.next_height().get() + 40;

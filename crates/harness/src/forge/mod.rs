@@ -16,6 +16,7 @@ mod mix;
 mod money;
 pub mod profile;
 pub mod ugly;
+pub mod wallet;
 
 pub use live::Live;
 
@@ -30,6 +31,7 @@ use draw::Draw;
 use mix::Site;
 use money::Purse;
 use profile::{Plan, Profile};
+use wallet::{Holdings, Wallet};
 
 /// Between one block and the next. Spec: ZIP 208.
 pub(crate) const SPACING_SECONDS: u32 = 75;
@@ -49,6 +51,8 @@ pub struct Settings {
     pub branch_every: u32,
     /// The longest side branch.
     pub deepest_branch: u32,
+    /// How many of a thousand notes are encrypted to the laboratory's wallet; needs the feature `wallet-notes` if not 0.
+    pub wallet_thousandths: u64,
     /// How large the edge cases that fill a block get.
     pub fill_bytes: usize,
 }
@@ -62,6 +66,7 @@ impl Settings {
             seed,
             branch_every: 200,
             deepest_branch: 8,
+            wallet_thousandths: 0,
             fill_bytes: 1_990_000,
         }
     }
@@ -84,6 +89,7 @@ pub struct Forge {
     chain: ChainBuilder,
     draw: Draw,
     purse: Purse,
+    wallet: Wallet,
     /// The last blocks of the best chain, the highest last.
     recent: VecDeque<(BlockId, u32)>,
     /// A side branch on its way out, the lowest first.
@@ -112,6 +118,7 @@ impl Forge {
             chain,
             draw: Draw::new(settings.seed ^ 0x6c69_6768_7473_6869),
             purse: Purse::new(maturity_blocks),
+            wallet: Wallet::new(settings.wallet_thousandths),
             recent: VecDeque::new(),
             side: VecDeque::new(),
             made: 0,
@@ -124,12 +131,18 @@ impl Forge {
         &self.plan
     }
 
+    /// What the laboratory's wallet has on the chain so far.
+    pub fn holdings(&self) -> Holdings {
+        self.wallet.holdings()
+    }
+
     fn site(&mut self) -> Site<'_> {
         Site {
             last_time: self.recent.back().map_or(FIRST_TIME, |(_, time)| *time),
             chain: &mut self.chain,
             draw: &mut self.draw,
             purse: &mut self.purse,
+            wallet: Some(&mut self.wallet),
             fork: None,
         }
     }
@@ -180,6 +193,7 @@ impl Forge {
                 chain: &mut chain,
                 draw: &mut self.draw,
                 purse: &mut self.purse,
+                wallet: None,
                 fork: Some(fork.height),
                 last_time: time,
             };

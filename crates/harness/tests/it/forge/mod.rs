@@ -240,7 +240,7 @@ fn the_index_tells_the_truth() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("chain");
     let settings = small(Profile::Ugly);
-    let summary = command::write(settings, &path).unwrap();
+    let (summary, _) = command::write(settings, &path).unwrap();
     let file = ChainFile::open(&path).unwrap();
     assert_eq!(file.blocks(), settings.blocks);
     assert_eq!(
@@ -385,3 +385,6 @@ fn another_file_is_refused() {
     std::fs::write(&path, &bytes).unwrap();
     assert!(ChainFile::open_or_index(&path).is_err(), "no chain file");
 }
+
+#[cfg(feature = "wallet-notes")]
+mod wallet;
