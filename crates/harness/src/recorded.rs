@@ -123,7 +123,6 @@ pub fn options() -> Options {
     Options {
         activations: ACTIVATIONS,
         miner: TRANSPARENT_ADDRESS,
-        lossy_restart: false,
         cookie: false,
     }
 }
@@ -155,6 +154,16 @@ pub fn node_with(options: &Options) -> Result<Zebrad> {
         "the recorded chain came back at {tip}"
     );
     Ok(node)
+}
+
+/// Sets a node that does not run back to the tip of the recorded chain.
+///
+/// # Errors
+///
+/// As [`Zebrad::replace_state`].
+pub fn rewind(node: &mut Zebrad) -> Result<()> {
+    let recording = folder()?;
+    node.replace_state(|state| copy_tree(&recording.join("state"), state))
 }
 
 /// The raw blocks of the recorded chain, genesis first.

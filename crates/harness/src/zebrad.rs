@@ -6,8 +6,8 @@
 //! What a user of it must know:
 //! * it cannot mine below Canopy, so all earlier upgrades activate at height 1;
 //! * `invalidateblock` returns before the tip has moved ([`Zebrad::invalidate`] waits for it);
-//! * its state is written synchronously here, so a restart keeps the tip; with [`Options::lossy_restart`] it is written every few
-//!   seconds, as by default, and the tip can come back lower.
+//! * its state is written synchronously here, so a restart keeps the tip; by default Zebra writes it every few seconds, and the tip can come
+//!   back lower ([`Zebrad::replace_state`] makes that happen at will).
 
 use std::{
     env, fs,
@@ -91,8 +91,6 @@ pub struct Options {
     pub activations: Activations,
     /// Who is paid by [`Zebrad::generate`].
     pub miner: &'static str,
-    /// Keep Zebra's default of writing recent blocks only every few seconds: a restart may lower the tip.
-    pub lossy_restart: bool,
     /// Ask callers for the secret in a cookie file, as Zebra does by default.
     pub cookie: bool,
 }
@@ -133,7 +131,7 @@ cache_dir = false
 {activations}
 [state]
 cache_dir = {state:?}
-debug_skip_non_finalized_state_backup_task = {synchronous}
+debug_skip_non_finalized_state_backup_task = true
 [rpc]
 listen_addr = "{rpc_address}"
 lightwalletd_listen_addr = "{lightwalletd_address}"
@@ -144,7 +142,6 @@ enable_cookie_auth = {cookie}
 miner_address = "{miner}"
 "#,
             activations = options.activations.lines(),
-            synchronous = !options.lossy_restart,
             cookie_dir = folder.path(),
             cookie = options.cookie,
             miner = options.miner,
@@ -201,6 +198,19 @@ miner_address = "{miner}"
                 Err(error.context(log.unwrap_or_default()))
             }
         }
+    }
+
+    /// Empties its state folder and lets `prepare` fill it, while it does not run.
+    ///
+    /// # Errors
+    ///
+    /// When it runs, or a file cannot be removed or written.
+    pub fn replace_state(&mut self, prepare: impl FnOnce(&Path) -> Result<()>) -> Result<()> {
+        ensure!(self.process.is_none(), "it runs");
+        let state = self.state_dir();
+        fs::remove_dir_all(&state)?;
+        fs::create_dir_all(&state)?;
+        prepare(&state)
     }
 
     /// Ends it in order. Its state stays for [`Zebrad::resume`].

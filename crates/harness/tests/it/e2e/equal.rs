@@ -3,6 +3,7 @@
 
 use std::time::{Duration, Instant};
 
+use anyhow::ensure;
 use lightship_chain::{
     BlockId, Height, RawBlock, TreeSizes,
     compact::{compact, project},
@@ -10,10 +11,12 @@ use lightship_chain::{
 use lightship_harness::{
     grpc::Client,
     lightship::{Lightship, Options},
-    recorded,
+    process::wait_for,
+    proto, recorded,
     zebrad::Zebrad,
 };
 
+use prost::Message;
 use tonic::Code;
 
 use super::{alone, node_is_at_hand};
@@ -55,8 +58,22 @@ pub(super) async fn reaches(server: &mut Lightship, client: &mut Client, tip: Bl
     }
 }
 
-/// Waits for the node's tip, then compares every block.
-pub(super) async fn assert_equal(server: &mut Lightship, node: &Zebrad) {
+/// Waits until the index itself ends at the height of `tip`: until then a server may read the highest blocks from the node as they are asked
+/// for.
+pub(super) fn indexes(server: &mut Lightship, tip: BlockId) {
+    let url = format!("{}/metrics", server.http_url());
+    let wanted = format!("lightship_ingest_indexed_height {}", tip.height);
+    wait_for("the index", PATIENCE, || {
+        server.check_running()?;
+        let text = ureq::get(&url).call()?.body_mut().read_to_string()?;
+        ensure!(text.lines().any(|line| line == wanted), "{text}");
+        Ok(())
+    })
+    .unwrap();
+}
+
+/// Waits for the node's tip, then compares every block. Returns the blocks.
+pub(super) async fn assert_equal(server: &mut Lightship, node: &Zebrad) -> Vec<Vec<u8>> {
     let mut ours = client(server).await;
     let tip = node.tip().unwrap();
     reaches(server, &mut ours, tip).await;
@@ -74,6 +91,23 @@ pub(super) async fn assert_equal(server: &mut Lightship, node: &Zebrad) {
             server.log_tail()
         );
     }
+    ours
+}
+
+/// As [`assert_equal`]; then ends the node, and the server must send the same blocks again out of its index alone, which must be in order.
+pub(super) async fn assert_equal_without(server: &mut Lightship, mut node: Zebrad) {
+    let blocks = assert_equal(server, &node).await;
+    indexes(server, node.tip().unwrap());
+    node.kill();
+    let mut ours = client(server).await;
+    let again = ours.blocks(0, blocks.len() as u64 - 1).await.unwrap();
+    assert!(
+        again == blocks,
+        "the index differs from what was read with the node"
+    );
+    server.stop().unwrap();
+    let (status, findings) = server.verify().unwrap();
+    assert!(status.success(), "{findings}");
 }
 
 /// Genesis to `last`, begun again as a wallet does when the best chain changes meanwhile: a server that has announced the node's tip may
@@ -105,10 +139,57 @@ async fn every_block_of_a_new_index_equals_the_nodes_own() {
     }
     let node = recorded::node().unwrap();
     let mut server = Lightship::start(Options::beside(&node)).unwrap();
-    assert_equal(&mut server, &node).await;
-    server.stop().unwrap();
-    let (status, findings) = server.verify().unwrap();
-    assert!(status.success(), "{findings}");
+    assert_equal_without(&mut server, node).await;
+}
+
+/// Around every activation and every change of miner: heights where a tree begins, grows, or stands still.
+const TREE_HEIGHTS: [u64; 16] = [
+    1,
+    4,
+    5,
+    20,
+    21,
+    39,
+    40,
+    45,
+    70,
+    93,
+    119,
+    120,
+    129,
+    131,
+    2000,
+    recorded::TIP as u64,
+];
+
+#[tokio::test(flavor = "multi_thread")]
+async fn tree_states_equal_the_nodes_own() {
+    let _turn = alone().await;
+    if !node_is_at_hand() {
+        return;
+    }
+    let node = recorded::node().unwrap();
+    let mut server = Lightship::start(Options::beside(&node)).unwrap();
+    let mut ours = client(&mut server).await;
+    reaches(&mut server, &mut ours, node.tip().unwrap()).await;
+    let mut zebra = Client::connect(&node.lightwalletd_url()).await.unwrap();
+    for height in TREE_HEIGHTS {
+        let block = proto::BlockId {
+            height,
+            hash: Vec::new(),
+        };
+        let [ours, theirs] = [
+            ours.unary("GetTreeState", block.clone()).await.unwrap(),
+            zebra.unary("GetTreeState", block).await.unwrap(),
+        ]
+        .map(|bytes| proto::TreeState::decode(&bytes[..]).unwrap());
+        // Servers call regtest by different names.
+        let theirs = proto::TreeState {
+            network: ours.network.clone(),
+            ..theirs
+        };
+        assert_eq!(ours, theirs, "block {height}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
