@@ -7,7 +7,7 @@
 //! * [`zebrad`] runs a real node in regtest, [`recorded`] keeps a chain mined once with coinbases of every pool;
 //! * [`forge`] makes long chains that look like the real ones, [`stub`] serves them as a node would;
 //! * [`lightship`] runs our own program as a child;
-//! * [`bench`] measures whole systems;
+//! * [`mod@bench`] measures whole systems;
 //! * [`grpc`] is a client that sees bytes, not messages; [`proto`] the generated one; [`json_rpc`] talks to the node.
 
 pub mod bench;

@@ -1,7 +1,7 @@
 //! The forge: long chains that look like the real ones, made from a seed.
 //!
 //! In: a profile ([`profile`]), how many blocks, a seed. Out: blocks one after the other ([`Forge`]), or a chain file with its index
-//! ([`command::write`]; [`file`] has the format). The chain stands on regtest's genesis block, links, has true merkle roots and tree sizes; coins spent are
+//! ([`command::write`]; [`mod@file`] has the format). The chain stands on regtest's genesis block, links, has true merkle roots and tree sizes; coins spent are
 //! real earlier outputs; side branches leave it now and then. Same settings, same bytes.
 //!
 //! Memory is bounded: the coins that may be spent, the names of recent blocks, nothing else of what was made.

@@ -251,8 +251,8 @@ fn the_index_tells_the_truth() {
     let mut sizes = TreeSizes::ZERO;
     let mut notes: [Vec<TreeNode>; 3] = Default::default();
     let mut unspent: HashMap<[u8; 36], (Option<Address>, u64)> = HashMap::new();
-    let mut events: BTreeMap<Option<Address>, Vec<(Height, u32, Direction, u32, u64)>> =
-        BTreeMap::new();
+    type Event = (Height, u32, Direction, u32, u64);
+    let mut events: BTreeMap<Option<Address>, Vec<Event>> = BTreeMap::new();
     let mut side = Vec::new();
     for forged in Forge::new(settings) {
         let block = match forged {
