@@ -11,6 +11,15 @@ use serde_json::{Value, json};
 /// The largest answer read: above Zebra's own bound of 50 MiB for one answer.
 const MAX_ANSWER_BYTES: u64 = 64 << 20;
 
+/// A node's refusal of a call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refused {
+    /// Its number.
+    pub code: i64,
+    /// Its words.
+    pub message: String,
+}
+
 /// One node's JSON-RPC address.
 #[derive(Clone, Debug)]
 pub struct JsonRpc {
@@ -56,6 +65,26 @@ impl JsonRpc {
             .post(&request.to_string())
             .with_context(|| format!("calling {method}"))?;
         result(&answer).with_context(|| format!("calling {method}"))
+    }
+
+    /// Calls `method` and returns its result, or the node's refusal.
+    ///
+    /// # Errors
+    ///
+    /// When the node cannot be reached in time, or answers with what is no JSON-RPC.
+    pub fn ask(&self, method: &str, params: Value) -> Result<Result<Value, Refused>> {
+        let request = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
+        let answer = self
+            .post(&request.to_string())
+            .with_context(|| format!("calling {method}"))?;
+        let mut answer: Value = serde_json::from_str(&answer)?;
+        match answer.get("error").filter(|error| !error.is_null()) {
+            Some(error) => Ok(Err(Refused {
+                code: error["code"].as_i64().unwrap_or(0),
+                message: error["message"].as_str().unwrap_or_default().to_owned(),
+            })),
+            None => Ok(Ok(answer["result"].take())),
+        }
     }
 
     /// Sends one batch of `calls` and returns their results in order.

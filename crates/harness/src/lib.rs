@@ -5,12 +5,14 @@
 //! fixtures here are light:
 //!
 //! * [`zebrad`] runs a real node in regtest, [`recorded`] keeps a chain mined once with coinbases of every pool;
+//! * [`conform`] judges a server's every method against a naive model of its node's chain;
 //! * [`forge`] makes long chains that look like the real ones, [`stub`] serves them as a node would;
 //! * [`lightship`] runs our own program as a child;
 //! * [`mod@bench`] measures whole systems;
 //! * [`grpc`] is a client that sees bytes, not messages; [`proto`] the generated one; [`json_rpc`] talks to the node.
 
 pub mod bench;
+pub mod conform;
 pub mod forge;
 pub mod grpc;
 pub mod json_rpc;

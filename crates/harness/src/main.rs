@@ -2,8 +2,11 @@
 
 #![expect(clippy::print_stdout, reason = "its answers go to standard output")]
 
+use std::process::ExitCode;
+
 use anyhow::Result;
 use clap::{Parser, Subcommand};
+use lightship_harness::conform;
 
 /// Judges light wallet servers by their public protocols.
 #[derive(Parser)]
@@ -24,10 +27,13 @@ enum Command {
     Forge(lightship_harness::forge::command::ForgeArguments),
     Index(lightship_harness::forge::command::IndexArguments),
     Stub(lightship_harness::stub::command::StubArguments),
+    /// Judges a server's every method against a naive model of its node's chain.
+    Conform(conform::Args),
 }
 
-fn main() -> Result<()> {
+fn main() -> Result<ExitCode> {
     match Cli::parse().command {
+        Command::Conform(args) => return conform::main(args),
         Command::RecordChain => {
             println!("{}", lightship_harness::recorded::folder()?.display());
         }
@@ -37,5 +43,5 @@ fn main() -> Result<()> {
         Command::Index(arguments) => println!("{}", arguments.run()?),
         Command::Stub(arguments) => arguments.run()?,
     }
-    Ok(())
+    Ok(ExitCode::SUCCESS)
 }

@@ -1,0 +1,232 @@
+//! A case: what is asked, what must come back, and the rule that says so.
+
+use std::{fmt::Debug, time::Duration};
+
+use prost::Message;
+use tonic::Code;
+
+use super::wire::{Call, Outcome};
+
+/// How long an answer may take that is not a long one.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// Requests are shown up to here.
+const MAX_TEXT_BYTES: usize = 400;
+
+/// One case.
+pub struct Case {
+    /// The method that is judged.
+    pub method: &'static str,
+    /// Unique within the method; the same for the same seed and chain.
+    pub name: String,
+    /// The rule's name in `docs/conformance.md`.
+    pub rule: &'static str,
+    /// What is asked, one after the other on one connection.
+    pub calls: Vec<Call>,
+    /// What must come back.
+    pub expectation: Expectation,
+}
+
+/// Judges the outcomes of a case's calls; says what is wrong.
+type Check = Box<dyn Fn(&[Outcome]) -> Result<(), String> + Send + Sync>;
+
+/// What must come back.
+pub struct Expectation {
+    /// For people.
+    pub text: String,
+    /// For the judge.
+    pub check: Check,
+}
+
+/// A call with one message.
+pub fn call<M: Message + Debug>(method: &str, message: &M) -> Call {
+    call_stream(method, std::slice::from_ref(message))
+}
+
+/// A call with a stream of messages.
+pub fn call_stream<M: Message + Debug>(method: &str, messages: &[M]) -> Call {
+    let bytes: usize = messages.iter().map(Message::encoded_len).sum();
+    let mut text = if bytes > 4_000 {
+        format!("{} messages of {bytes} bytes", messages.len())
+    } else {
+        let texts: Vec<String> = messages
+            .iter()
+            .map(|message| format!("{message:?}"))
+            .collect();
+        texts.join(", ")
+    };
+    text.truncate(text.floor_char_boundary(MAX_TEXT_BYTES));
+    Call {
+        method: method.to_owned(),
+        messages: messages.iter().map(Message::encode_to_vec).collect(),
+        text,
+        patience: PATIENCE,
+    }
+}
+
+/// A call whose message is these bytes.
+pub fn call_bytes(method: &str, bytes: Vec<u8>) -> Call {
+    Call {
+        method: method.to_owned(),
+        text: format!("bytes {}", short_hex(&bytes)),
+        messages: vec![bytes],
+        patience: PATIENCE,
+    }
+}
+
+impl Expectation {
+    /// `check` on the first call's outcome.
+    pub fn that(
+        text: impl Into<String>,
+        check: impl Fn(&Outcome) -> Result<(), String> + Send + Sync + 'static,
+    ) -> Expectation {
+        Expectation::that_all(text, move |outcomes| match outcomes {
+            [outcome, ..] => check(outcome),
+            [] => Err("nothing was asked".into()),
+        })
+    }
+
+    /// `check` on all outcomes.
+    pub fn that_all(
+        text: impl Into<String>,
+        check: impl Fn(&[Outcome]) -> Result<(), String> + Send + Sync + 'static,
+    ) -> Expectation {
+        Expectation {
+            text: text.into(),
+            check: Box::new(check),
+        }
+    }
+
+    /// This message and OK.
+    pub fn message<M: Message + Default + Debug>(expected: &M) -> Expectation {
+        Expectation::messages(std::slice::from_ref(expected))
+    }
+
+    /// These messages and OK.
+    pub fn messages<M: Message + Default + Debug>(expected: &[M]) -> Expectation {
+        Expectation::messages_then(expected, Code::Ok)
+    }
+
+    /// These messages, byte for byte, and then this end.
+    pub fn messages_then<M: Message + Default + Debug>(expected: &[M], code: Code) -> Expectation {
+        let expected: Vec<Vec<u8>> = expected.iter().map(Message::encode_to_vec).collect();
+        let text = match &expected[..] {
+            [one] => format!("{code:?}: {}", short_hex(one)),
+            many => format!("{} messages, then {code:?}", many.len()),
+        };
+        Expectation::that(text, move |outcome| {
+            same::<M>(&outcome.messages, &expected)?;
+            ended(outcome, &[code])
+        })
+    }
+
+    /// No message, and one of these codes.
+    pub fn refused(codes: &'static [Code]) -> Expectation {
+        let names: Vec<String> = codes.iter().map(|code| format!("{code:?}")).collect();
+        Expectation::that(names.join(" or "), move |outcome| {
+            if !outcome.messages.is_empty() {
+                return Err(format!(
+                    "{} messages came, the first: {}",
+                    outcome.messages.len(),
+                    short_hex(&outcome.messages[0])
+                ));
+            }
+            ended(outcome, codes)
+        })
+    }
+}
+
+/// The outcome's end is one of `codes`.
+pub fn ended(outcome: &Outcome, codes: &[Code]) -> Result<(), String> {
+    match &outcome.end {
+        None => Err(format!(
+            "no end in time, after {} messages",
+            outcome.messages.len()
+        )),
+        Some((code, _)) if codes.contains(code) => Ok(()),
+        Some((code, message)) => Err(format!("{code:?} ({message})")),
+    }
+}
+
+/// The outcome's only message, decoded, and OK.
+pub fn only<M: Message + Default>(outcome: &Outcome) -> Result<M, String> {
+    ended(outcome, &[Code::Ok])?;
+    match &outcome.messages[..] {
+        [one] => M::decode(&one[..]).map_err(|error| error.to_string()),
+        other => Err(format!("{} messages", other.len())),
+    }
+}
+
+/// All messages, decoded, and OK.
+pub fn all<M: Message + Default>(outcome: &Outcome) -> Result<Vec<M>, String> {
+    ended(outcome, &[Code::Ok])?;
+    outcome
+        .messages
+        .iter()
+        .map(|message| M::decode(&message[..]).map_err(|error| error.to_string()))
+        .collect()
+}
+
+/// The same messages, byte for byte; else where they differ.
+fn same<M: Message + Default + Debug>(
+    found: &[Vec<u8>],
+    expected: &[Vec<u8>],
+) -> Result<(), String> {
+    for (nth, (found, expected)) in found.iter().zip(expected).enumerate() {
+        if found != expected {
+            return Err(format!(
+                "message {nth}: {}",
+                difference::<M>(found, expected)
+            ));
+        }
+    }
+    if found.len() != expected.len() {
+        return Err(format!("{} messages, not {}", found.len(), expected.len()));
+    }
+    Ok(())
+}
+
+fn difference<M: Message + Default + Debug>(found: &[u8], expected: &[u8]) -> String {
+    let expected = M::decode(expected).expect("the model's message decodes");
+    let Ok(found) = M::decode(found) else {
+        return format!("it does not decode: {}", short_hex(found));
+    };
+    let (found, expected) = (format!("{found:#?}"), format!("{expected:#?}"));
+    if found == expected {
+        return "it decodes to the same, but its bytes differ: unknown fields, or another order"
+            .into();
+    }
+    let pairs = found.lines().zip(expected.lines()).enumerate();
+    let Some((at, (left, right))) = pairs.into_iter().find(|(_, (left, right))| left != right)
+    else {
+        return "one is the beginning of the other".into();
+    };
+    let mut path = Vec::new();
+    let indent = |line: &str| line.len() - line.trim_start().len();
+    let mut depth = indent(right);
+    for line in expected
+        .lines()
+        .take(at)
+        .collect::<Vec<_>>()
+        .into_iter()
+        .rev()
+    {
+        if indent(line) < depth {
+            depth = indent(line);
+            path.push(line.trim().trim_end_matches([' ', '{', '[', '(']));
+        }
+    }
+    path.reverse();
+    format!(
+        "at {}: {} instead of {}",
+        path.join(" > "),
+        left.trim(),
+        right.trim()
+    )
+}
+
+/// The beginning of some bytes.
+fn short_hex(bytes: &[u8]) -> String {
+    let shown = &bytes[..bytes.len().min(60)];
+    let more = if shown.len() < bytes.len() { "..." } else { "" };
+    format!("{}{more} ({} bytes)", const_hex::encode(shown), bytes.len())
+}
