@@ -27,7 +27,7 @@ enum Command {
     Forge(lightship_harness::forge::command::ForgeArguments),
     Index(lightship_harness::forge::command::IndexArguments),
     Stub(lightship_harness::stub::command::StubArguments),
-    /// Judges a server's every method against a naive model of its node's chain.
+    /// Judges a server's every method against a naive model of its node's chain
     Conform(conform::Args),
 }
 

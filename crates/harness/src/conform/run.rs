@@ -97,28 +97,8 @@ pub fn run(options: &Options) -> Result<Report> {
     judge.wait_for_server()?;
     let mut judged = Vec::new();
     for group in GROUPS {
-        let mut made = judge.make(group, options)?;
-        let count = made.len();
-        for nth in 0..count {
-            let began = Instant::now();
-            let mut problem = judge.try_case(&made[nth]);
-            let mut attempts = 1;
-            while problem.is_err() && attempts < ATTEMPTS && judge.moved(&made[nth])? {
-                attempts += 1;
-                let anew = judge.make(group, options)?;
-                let name = (made[nth].method, made[nth].name.clone());
-                let Some(same) = anew
-                    .into_iter()
-                    .find(|case| (case.method, &case.name) == (name.0, &name.1))
-                else {
-                    // What it asked for is no more; that is no fault of the server.
-                    problem = Ok(());
-                    break;
-                };
-                made[nth] = same;
-                problem = judge.try_case(&made[nth]);
-            }
-            judged.push(Judged::new(&made[nth], problem, began.elapsed()));
+        for case in judge.make(group, options)? {
+            judged.push(judge.judge(case, group, options)?);
         }
     }
     Ok(Report {
@@ -151,6 +131,28 @@ impl Judge {
             ensure!(names.insert(name), "two cases are called {name:?}");
         }
         Ok(made)
+    }
+
+    /// Tries a case, anew if the chain has moved.
+    fn judge(&mut self, mut case: Case, group: Group, options: &Options) -> Result<Judged> {
+        let began = Instant::now();
+        let mut verdict = self.try_case(&case);
+        let mut attempts = 1;
+        while verdict.is_err() && attempts < ATTEMPTS && self.moved(&case)? {
+            attempts += 1;
+            let anew = self.make(group, options)?;
+            let same = anew
+                .into_iter()
+                .find(|other| (other.method, &other.name) == (case.method, &case.name));
+            let Some(same) = same else {
+                // What it asked for is no more; that is no fault of the server.
+                verdict = Ok(());
+                break;
+            };
+            case = same;
+            verdict = self.try_case(&case);
+        }
+        Ok(Judged::new(&case, verdict, began.elapsed()))
     }
 
     fn try_case(&self, case: &Case) -> Result<(), String> {

@@ -67,7 +67,7 @@ impl Wire {
     ///
     /// When nobody answers there.
     pub(super) async fn connect(url: &str) -> Result<Wire> {
-        let channel = crate::grpc::connect(url).await?;
+        let channel = crate::grpc::connect(url, crate::grpc::Window::Wide).await?;
         Ok(Wire {
             grpc: Grpc::new(channel).max_decoding_message_size(MAX_MESSAGE_BYTES),
         })

@@ -371,7 +371,7 @@ fn balances(world: &World, cases: &mut Cases<'_>) {
         cases.add(
             "ADDRESS-1",
             what,
-            balance_of(method, &[address.clone()]),
+            balance_of(method, std::slice::from_ref(&address)),
             Expectation::refused(INVALID),
         );
         cases.add(

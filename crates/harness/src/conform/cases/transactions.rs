@@ -244,7 +244,12 @@ fn sending(world: &World, list: &mut Vec<Case>) -> Result<()> {
         let Err(refused) = verdict else {
             continue;
         };
+        let garbled = refused.code == -22;
         cases.add("SEND-3", name, send(bytes.clone()), verdict_of(refused));
+        // zebrad reads a transaction and ignores what follows it.
+        if !garbled {
+            continue;
+        }
         let expectation = Expectation::that("errorCode -22", |outcome| {
             match only::<SendResponse>(outcome)? {
                 answer if answer.error_code == -22 => Ok(()),

@@ -147,7 +147,8 @@ fn refused(world: &World, cases: &mut Cases<'_>) {
         );
     };
     for (address, what) in malformed(prefixes) {
-        refuse("ADDRESS-1", what.to_owned(), &ask(&[address.clone()], 0, 0));
+        let one = ask(std::slice::from_ref(&address), 0, 0);
+        refuse("ADDRESS-1", what.to_owned(), &one);
         let name = format!("{what}, after a good one");
         refuse("ADDRESS-1", name, &ask(&[good.clone(), address], 0, 0));
     }

@@ -1,5 +1,6 @@
 //! With a real node. Each test says that it was skipped when there is none.
 
+mod conform;
 mod equal;
 mod laboratory;
 mod node_away;
