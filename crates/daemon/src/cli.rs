@@ -42,12 +42,13 @@ impl Command {
     }
 }
 
-/// Where to listen.
+/// Where to listen, and how.
 #[derive(Debug, Args)]
 pub struct ListenArgs {
-    /// Address for wallets: gRPC over plaintext HTTP/2 (put a TLS proxy in front for the public)
+    /// Address for wallets: gRPC over HTTP/2, and gRPC-web over HTTP/2 and HTTP/1.1
     #[arg(
         long,
+        alias = "grpc-bind-addr",
         env = "LIGHTSHIP_GRPC_LISTEN",
         value_name = "ADDR",
         default_value = "127.0.0.1:9067"
@@ -57,11 +58,33 @@ pub struct ListenArgs {
     /// Address for operators: /livez, /readyz and /metrics over HTTP
     #[arg(
         long,
+        alias = "http-bind-addr",
         env = "LIGHTSHIP_HTTP_LISTEN",
         value_name = "ADDR",
         default_value = "127.0.0.1:9068"
     )]
     pub http_listen: SocketAddr,
+
+    /// PEM file with the certificate that wallets see and those that lead to its root; read again when it changes or on SIGHUP
+    #[arg(long, env = "LIGHTSHIP_TLS_CERT", value_name = "FILE")]
+    pub tls_cert: Option<PathBuf>,
+
+    /// PEM file with the certificate's private key; without the two, wallets are spoken to in plaintext
+    #[arg(long, env = "LIGHTSHIP_TLS_KEY", value_name = "FILE")]
+    pub tls_key: Option<PathBuf>,
+
+    /// Do not warn when wallets are spoken to in plaintext on an address that others can reach
+    #[arg(long)]
+    pub no_tls_very_insecure: bool,
+
+    /// Pages that may call over gRPC-web: * for all, none, or their origins (scheme and host) with commas between
+    #[arg(
+        long,
+        env = "LIGHTSHIP_CORS_ORIGINS",
+        value_name = "ORIGINS",
+        default_value = "*"
+    )]
+    pub cors_origins: String,
 }
 
 /// `lightship demo`.

@@ -6,9 +6,10 @@
 use std::{num::NonZeroU32, num::NonZeroUsize, path::PathBuf, thread};
 
 use lightship_chain::Network;
+use lightship_serve::Origins;
 use lightship_source::rpc::{Credentials, Endpoint};
 
-use crate::cli::{NodeArgs, StoreArgs};
+use crate::cli::{ListenArgs, NodeArgs, StoreArgs};
 
 /// Threads for the build are bounded, for a node serves no faster than this to more.
 const MOST_BUILD_THREADS: usize = 8;
@@ -30,6 +31,17 @@ pub enum Error {
         "--donation-address: expected a unified address (u1…, utest1… or uregtest1…) of at most 255 characters"
     )]
     DonationAddress,
+    /// `--tls-cert` without `--tls-key`, or the other way round.
+    #[error("--tls-cert and --tls-key go together: give both or neither")]
+    HalfCertificate,
+    /// `--cors-origins` holds something that no browser calls its page's origin.
+    #[error(
+        "--cors-origins: {typed:?} is no origin: expected *, none, or a list such as https://wallet.example"
+    )]
+    Origin {
+        /// What was typed.
+        typed: String,
+    },
 }
 
 /// The network a node must be on; `None` takes the one it is on.
@@ -93,6 +105,43 @@ impl Store {
     }
 }
 
+/// The files of the certificate, chain and key.
+pub fn certificate(typed: &ListenArgs) -> Result<Option<(PathBuf, PathBuf)>, Error> {
+    match (&typed.tls_cert, &typed.tls_key) {
+        (Some(chain), Some(key)) => Ok(Some((chain.clone(), key.clone()))),
+        (None, None) => Ok(None),
+        _ => Err(Error::HalfCertificate),
+    }
+}
+
+/// The pages that may call over gRPC-web.
+///
+/// Spec: RFC 6454 §6.2 for how an origin is written.
+pub fn origins(typed: &str) -> Result<Origins, Error> {
+    match typed.trim() {
+        "*" => Ok(Origins::Any),
+        "none" => Ok(Origins::These(Vec::new())),
+        list => list
+            .split(',')
+            .map(|origin| {
+                let origin = origin.trim();
+                let wrong = || Error::Origin {
+                    typed: origin.to_owned(),
+                };
+                match origin.split_once("://") {
+                    Some((scheme, host))
+                        if !scheme.is_empty() && !host.is_empty() && !host.contains('/') =>
+                    {
+                        origin.parse().map_err(|_| wrong())
+                    }
+                    _ => Err(wrong()),
+                }
+            })
+            .collect::<Result<_, _>>()
+            .map(Origins::These),
+    }
+}
+
 /// The donation address, checked for its shape; whether it decodes for the network is left to wallets.
 ///
 /// Spec: lightwallet protocol, `LightdInfo.donationAddress`; ZIP 316 for the prefixes.
@@ -127,6 +176,25 @@ mod tests {
             refused,
             "--network mainnet: expected main, test, regtest or auto"
         );
+    }
+
+    #[test]
+    fn origins_are_written_as_browsers_write_them() {
+        assert_eq!(origins("*").unwrap(), Origins::Any);
+        assert_eq!(origins("none").unwrap(), Origins::These(Vec::new()));
+        let both = origins("https://a.example, chrome-extension://b").unwrap();
+        let expected =
+            ["https://a.example", "chrome-extension://b"].map(|one| one.parse().unwrap());
+        assert_eq!(both, Origins::These(expected.into()));
+        for wrong in [
+            "",
+            "a.example",
+            "https://a.example/",
+            "https://a,",
+            "https://",
+        ] {
+            assert!(origins(wrong).is_err(), "{wrong}");
+        }
     }
 
     #[test]

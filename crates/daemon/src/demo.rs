@@ -68,7 +68,9 @@ pub fn demo(typed: &DemoArgs, bars: MultiProgress) -> anyhow::Result<ExitCode> {
             }
             None => None,
         };
-        print_hints(&chain, grpc.local_addr()?, http.local_addr()?);
+        let settings = run::transport(&typed.listen, lightship_serve::Settings::default())?;
+        let private = settings.certificate.is_some();
+        print_hints(&chain, private, grpc.local_addr()?, http.local_addr()?);
 
         let folder = Folder::new(typed)?;
         let stop = Stop::new();
@@ -78,7 +80,6 @@ pub fn demo(typed: &DemoArgs, bars: MultiProgress) -> anyhow::Result<ExitCode> {
             stop.clone(),
         )?;
         let upstream = upstream(node);
-        let settings = lightship_serve::Settings::default();
         let served = run::serve_on(
             upstream,
             None,
@@ -160,7 +161,7 @@ fn now() -> u32 {
     u32::try_from(since.as_secs()).unwrap_or(u32::MAX)
 }
 
-fn print_hints(chain: &DemoChain, grpc: SocketAddr, http: SocketAddr) {
+fn print_hints(chain: &DemoChain, private: bool, grpc: SocketAddr, http: SocketAddr) {
     let hints = chain.hints();
     let call = |request: &str, method: &str| {
         let data = if request.is_empty() {
@@ -168,7 +169,8 @@ fn print_hints(chain: &DemoChain, grpc: SocketAddr, http: SocketAddr) {
         } else {
             format!(" -d '{request}'")
         };
-        println!("  grpcurl -plaintext{data} {grpc} {SERVICE}/{method}");
+        let transport = if private { "-insecure" } else { "-plaintext" };
+        println!("  grpcurl {transport}{data} {grpc} {SERVICE}/{method}");
     };
     println!(
         "A made-up chain: valid in form, worthless in value. Notes in it are random bytes, and its tree"

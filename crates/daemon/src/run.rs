@@ -18,7 +18,7 @@ use indicatif::MultiProgress;
 use lightship_chain::{BlockHash, Network};
 use lightship_index::{StoreId, Writer};
 use lightship_ingest::{Progress, Snapshot, Stop, Until};
-use lightship_serve::NodeHealth;
+use lightship_serve::{Certificate, NodeHealth};
 use lightship_source::{
     BlockSource, Node,
     rpc::{RpcNode, RpcSource},
@@ -138,6 +138,7 @@ pub fn serve_from(
         let asked = signals::stop_requested()?;
         let grpc = bind("--grpc-listen", listen.grpc_listen).await?;
         let http = bind("--http-listen", listen.http_listen).await?;
+        let settings = transport(listen, settings)?;
         serve_on(
             upstream,
             network,
@@ -154,6 +155,33 @@ pub fn serve_from(
     done
 }
 
+/// `settings` with what was typed of certificates and browsers.
+pub(crate) fn transport(
+    listen: &ListenArgs,
+    settings: lightship_serve::Settings,
+) -> anyhow::Result<lightship_serve::Settings> {
+    let certificate = match config::certificate(listen)? {
+        Some((chain, key)) => {
+            let loaded = Certificate::load(chain, key).context("TLS cannot be offered")?;
+            Some(Arc::new(loaded))
+        }
+        None => {
+            let address = listen.grpc_listen;
+            if !address.ip().is_loopback() && !listen.no_tls_very_insecure {
+                warn!(
+                    "wallets are spoken to in plaintext on {address}: give --tls-cert and --tls-key, or put a TLS proxy in front and let nobody else reach it (--no-tls-very-insecure ends this warning)"
+                );
+            }
+            None
+        }
+    };
+    Ok(lightship_serve::Settings {
+        certificate,
+        origins: config::origins(&listen.cors_origins)?,
+        ..settings
+    })
+}
+
 /// As [`serve_from`], on listeners that are already bound, until `asked` turns true.
 pub(crate) async fn serve_on(
     upstream: Upstream,
@@ -164,14 +192,19 @@ pub(crate) async fn serve_on(
     bars: MultiProgress,
     mut asked: watch::Receiver<bool>,
 ) -> anyhow::Result<ExitCode> {
+    signals::reload_on_hang_up(settings.certificate.clone())?;
     info!(
-        "wallets: grpc://{}  operators: http://{}",
+        "wallets: {}://{}  operators: http://{}",
+        match settings.certificate {
+            Some(_) => "grpcs",
+            None => "grpc",
+        },
         grpc.local_addr()?,
         http.local_addr()?
     );
     let opening = open_store(&upstream, network, store);
     let opened = tokio::select! {
-        opened = lightship_serve::waiting(&grpc, &http, "the node has not answered yet", opening) => opened?,
+        opened = lightship_serve::waiting(&grpc, &http, &settings, "the node has not answered yet", opening) => opened?,
         _ = asked.changed() => return Ok(ExitCode::SUCCESS),
     };
     let reader = opened.reader();

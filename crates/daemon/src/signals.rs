@@ -1,7 +1,8 @@
-//! SIGINT and SIGTERM: the first asks for an orderly stop, the second ends the process at once.
+//! Signals: SIGINT or SIGTERM asks for an orderly stop, and a second one ends the process at once; SIGHUP reads the certificate again.
 
-use std::{io, process};
+use std::{io, process, sync::Arc};
 
+use lightship_serve::Certificate;
 use tokio::sync::watch;
 use tracing::{info, warn};
 
@@ -26,6 +27,33 @@ pub(crate) fn stop_requested() -> io::Result<watch::Receiver<bool>> {
         process::exit(IMPATIENT);
     });
     Ok(told)
+}
+
+/// Reads `certificate` again on each SIGHUP, which otherwise would end the process. Must be called inside the runtime.
+///
+/// # Errors
+///
+/// If the operating system refuses a signal handler.
+#[cfg(unix)]
+pub(crate) fn reload_on_hang_up(certificate: Option<Arc<Certificate>>) -> io::Result<()> {
+    use tokio::signal::unix::{SignalKind, signal};
+    let mut hang_up = signal(SignalKind::hangup())?;
+    tokio::spawn(async move {
+        while hang_up.recv().await.is_some() {
+            let Some(certificate) = certificate.clone() else {
+                info!("SIGHUP: there is no certificate to read again");
+                continue;
+            };
+            // A panic there is the runtime's to report.
+            let _ = tokio::task::spawn_blocking(move || certificate.reload()).await;
+        }
+    });
+    Ok(())
+}
+
+#[cfg(not(unix))]
+pub(crate) fn reload_on_hang_up(_: Option<Arc<Certificate>>) -> io::Result<()> {
+    Ok(())
 }
 
 #[cfg(unix)]

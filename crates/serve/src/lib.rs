@@ -2,10 +2,11 @@
 //!
 //! In: an index to read ([`lightship_index::Reader`]) and a node to ask ([`lightship_source::Node`]). Out: answers on a gRPC listener and,
 //! for the operator, on an HTTP one. The one asynchronous room. Building the index is left to `ingest`, which is not known here;
-//! TLS, configuration and signals are left to the program.
+//! configuration and signals are left to the program.
 //!
 //! Where to read: `query` is what each method answers, without transport; `range` is how blocks stream out of the index; `status`
-//! is the one table of what wallets are told when something is wrong; `grpc` and `server` put it on the wire.
+//! is the one table of what wallets are told when something is wrong; `grpc` and `server` put it on the wire, `web` does for browsers,
+//! `tls` in private.
 
 mod address;
 mod answer;
@@ -15,6 +16,7 @@ mod grpc;
 mod http;
 mod info;
 mod limits;
+mod listen;
 mod mempool;
 mod method;
 pub mod proto;
@@ -27,7 +29,10 @@ mod stall;
 mod status;
 mod telemetry;
 mod tip;
+mod tls;
 mod waiting;
+mod web;
+mod wire;
 
 pub use backend::{Backend, NodeHealth};
 pub use server::{Error, serve};
@@ -35,4 +40,6 @@ pub use settings::{Build, Http2, Limits, Readiness, Settings};
 pub use status::Refusal;
 pub use telemetry::install as install_metrics;
 pub use tip::served_tip;
+pub use tls::{Certificate, CertificateError};
 pub use waiting::waiting;
+pub use web::Origins;

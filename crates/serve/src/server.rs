@@ -2,16 +2,8 @@
 
 use std::{future::Future, io, sync::Arc, time::Duration};
 
-use hyper_util::{
-    rt::{TokioIo, TokioTimer},
-    server::conn::auto,
-};
 use lightship_index::Reader;
-use tokio::{
-    net::{TcpListener, TcpStream},
-    sync::{Semaphore, watch},
-    task::JoinSet,
-};
+use tokio::{net::TcpListener, sync::watch, task::JoinSet};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tonic_health::{
     ServingStatus,
@@ -21,17 +13,16 @@ use tonic_health::{
 
 use crate::{
     backend::{Backend, Heard},
-    connection::{Calls, Driver, Gathering},
-    grpc::{Reflection, Router, Shared},
+    grpc::{Reflection, Shared},
     http::{self, Unready},
     info::Info,
-    limits::Places,
+    listen::{Wallets, accept},
     mempool::Keeper,
     proto::SERVICE,
     query::Query,
     range::Live,
     readiness::unready,
-    settings::{Http2, Settings},
+    settings::Settings,
     stall::Patrol,
     telemetry,
 };
@@ -40,8 +31,6 @@ use crate::{
 const HEALTH_STEP: Duration = Duration::from_millis(500);
 /// How often collected latencies are folded into their buckets.
 const METRICS_STEP: Duration = Duration::from_secs(5);
-/// After a failed accept (too many open files), a pause instead of a spin.
-pub(crate) const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// Why the server could not run.
 #[derive(Debug, thiserror::Error)]
@@ -96,7 +85,7 @@ pub async fn serve(
     let patrol = Patrol::new(settings.limits.stall);
     let grace = settings.shutdown_grace;
     let limits = settings.limits;
-    let transport = settings.http2;
+    let certificate = settings.certificate.clone();
     let unready = readiness(&backend, &settings, heard, stopping.clone());
     let shared = Arc::new(Shared {
         health: HealthServer::new(HealthService::from_health_reporter(reporter.clone())),
@@ -121,6 +110,9 @@ pub async fn serve(
     let operators = Arc::clone(&unready);
     background.spawn(async move { http::run(&http, operators).await });
     background.spawn(report_health(reporter, unready));
+    if let Some(certificate) = certificate {
+        background.spawn(certificate.watch());
+    }
     if let Some(metrics) = metrics {
         background.spawn(async move {
             loop {
@@ -133,7 +125,7 @@ pub async fn serve(
     let connections = TaskTracker::new();
     tokio::select! {
         () = shutdown => {}
-        () = accept(grpc, &connections, &shared, limits, transport, patrol) => {}
+        () = accept(grpc, Wallets::new(&shared, patrol), &connections) => {}
     }
     // Short answers get most of the time, and the transport a little of it to write what they say.
     stopping.cancel();
@@ -203,83 +195,5 @@ async fn report_health(reporter: HealthReporter, unready: Unready) {
             before = Some(why.is_none());
         }
         tokio::time::sleep(HEALTH_STEP).await;
-    }
-}
-
-/// Accepts connections for ever.
-async fn accept(
-    listener: TcpListener,
-    connections: &TaskTracker,
-    shared: &Arc<Shared>,
-    limits: crate::settings::Limits,
-    transport: Http2,
-    patrol: Patrol,
-) {
-    let places = Places::new(limits.streams, limits.streams_per_connection);
-    let room = Arc::new(Semaphore::new(
-        limits.connections.min(Semaphore::MAX_PERMITS),
-    ));
-    loop {
-        let place = Arc::clone(&room)
-            .acquire_owned()
-            .await
-            .expect("the semaphore is never closed");
-        let stream = match listener.accept().await {
-            Ok((stream, _)) => stream,
-            Err(error) => {
-                tracing::warn!(%error, "cannot accept a connection");
-                tokio::time::sleep(ACCEPT_PAUSE).await;
-                continue;
-            }
-        };
-        let router = Router::new(Arc::clone(shared), places.for_connection());
-        let stopping = shared.stopping.clone();
-        let calls = Calls::new(patrol.clone());
-        connections.spawn(async move {
-            connection(stream, router, transport, calls, stopping).await;
-            drop(place);
-        });
-    }
-}
-
-/// Serves one connection to its end, or until the server stops and its answers have ended.
-async fn connection(
-    stream: TcpStream,
-    router: Router,
-    transport: Http2,
-    calls: Calls,
-    stopping: CancellationToken,
-) {
-    if let Err(error) = stream.set_nodelay(true) {
-        tracing::debug!(%error, "a connection cannot do without delay");
-    }
-    let service = hyper::service::service_fn(move |request| {
-        let router = router.clone();
-        async move { Ok::<_, std::convert::Infallible>(router.answer(request).await) }
-    });
-    let mut builder = auto::Builder::new(calls.clone()).http2_only();
-    builder
-        .http2()
-        .timer(TokioTimer::new())
-        .max_concurrent_streams(transport.max_concurrent_streams)
-        .initial_stream_window_size(transport.stream_window_bytes)
-        .initial_connection_window_size(transport.connection_window_bytes)
-        .max_frame_size(transport.max_frame_bytes)
-        .max_send_buf_size(transport.send_buffer_bytes)
-        .keep_alive_interval(transport.keepalive)
-        .keep_alive_timeout(transport.keepalive_timeout);
-    let stream = Gathering::new(stream, calls.lent());
-    let handle = stream.handle();
-    let connection = builder.serve_connection(TokioIo::new(stream), service);
-    let mut driver = Driver::new(connection, handle, calls);
-    let ended = tokio::select! {
-        ended = &mut driver => ended,
-        () = stopping.cancelled() => {
-            driver.connection().graceful_shutdown();
-            driver.await
-        }
-    };
-    if let Err(error) = ended {
-        tracing::debug!(%error, "a connection ended");
     }
 }

@@ -1,6 +1,8 @@
 //! What can be set, with the defaults an operator gets.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
+
+use crate::{tls::Certificate, web::Origins};
 
 /// How the server answers. `Settings::default()` is what a public server wants.
 #[derive(Clone, Debug)]
@@ -19,6 +21,10 @@ pub struct Settings {
     pub reflection: bool,
     /// Whether the one value that old wallets send in place of `poolTypes` is refused, not ignored.
     pub strict_pools: bool,
+    /// The certificate to show; `None` for plaintext.
+    pub certificate: Option<Arc<Certificate>>,
+    /// The pages that may call over gRPC-web.
+    pub origins: Origins,
     /// Bounds on what wallets can ask and hold.
     pub limits: Limits,
     /// The transport.
@@ -56,6 +62,10 @@ pub struct Readiness {
 pub struct Limits {
     /// Connections at once; further ones wait in the listener's queue.
     pub connections: usize,
+    /// TLS handshakes at once; further ones wait.
+    pub handshakes: usize,
+    /// How long a client may take for its TLS handshake, and then for its first words.
+    pub handshake: Duration,
     /// Long answers (ranges, mempool and address streams) at once on the whole server.
     pub streams: usize,
     /// The same on one connection.
@@ -113,6 +123,8 @@ impl Default for Settings {
             ping: false,
             reflection: true,
             strict_pools: false,
+            certificate: None,
+            origins: Origins::Any,
             limits: Limits::default(),
             http2: Http2::default(),
             mempool_poll: Duration::from_millis(400),
@@ -145,6 +157,8 @@ impl Default for Limits {
     fn default() -> Limits {
         Limits {
             connections: 8_192,
+            handshakes: 256,
+            handshake: Duration::from_secs(10),
             streams: 8_192,
             streams_per_connection: 128,
             stall: Duration::from_secs(60),

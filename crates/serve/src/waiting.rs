@@ -1,20 +1,29 @@
 //! Before there is an index: ports that answer "not yet".
 //!
 //! A new index cannot be made before its network is known, and that may have to be asked of a node that is still starting. Wallets that call
-//! meanwhile are told `UNAVAILABLE` at once, and the operator's `/livez` and `/readyz` say what they always say.
+//! meanwhile are told `UNAVAILABLE` at once, browsers too, and the operator's `/livez` and `/readyz` say what they always say.
 
 use std::{convert::Infallible, sync::Arc, time::Duration};
 
-use http::{HeaderValue, Response, header::CONTENT_TYPE};
-use http_body_util::Empty;
-use hyper::{body::Bytes, service::service_fn};
+use hyper::service::service_fn;
 use hyper_util::{
     rt::{TokioExecutor, TokioIo, TokioTimer},
     server::conn::auto,
 };
-use tokio::{net::TcpListener, sync::Semaphore, task::JoinSet};
+use tokio::{
+    net::{TcpListener, TcpStream},
+    sync::Semaphore,
+    task::JoinSet,
+};
 
-use crate::{http as operator, server::ACCEPT_PAUSE, status::Refusal};
+use crate::{
+    http as operator,
+    listen::ACCEPT_PAUSE,
+    settings::Settings,
+    status::Refusal,
+    web::{self, Origins},
+    wire::Door,
+};
 
 /// Nobody is served yet, so few are kept.
 const MAX_CONNECTIONS: usize = 256;
@@ -26,18 +35,21 @@ const MAX_CONNECTION_TIME: Duration = Duration::from_secs(60);
 pub async fn waiting<T>(
     grpc: &TcpListener,
     http: &TcpListener,
+    settings: &Settings,
     why: &str,
     until: impl Future<Output = T>,
 ) -> T {
     let why = why.to_owned();
     tokio::select! {
         done = until => done,
-        () = refuse(grpc) => unreachable!("accepting never ends"),
+        () = refuse(grpc, settings) => unreachable!("accepting never ends"),
         () = operator::run(http, Arc::new(move || Some(why.clone()))) => unreachable!("accepting never ends"),
     }
 }
 
-async fn refuse(listener: &TcpListener) {
+async fn refuse(listener: &TcpListener, settings: &Settings) {
+    let door = Arc::new(Door::new(settings.certificate.as_deref(), &settings.limits));
+    let origins = Arc::new(settings.origins.clone());
     let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
     let mut connections = JoinSet::new();
     loop {
@@ -54,23 +66,27 @@ async fn refuse(listener: &TcpListener) {
                 continue;
             }
         };
+        let (door, origins) = (Arc::clone(&door), Arc::clone(&origins));
         connections.spawn(async move {
-            let mut builder = auto::Builder::new(TokioExecutor::new()).http2_only();
-            builder.http2().timer(TokioTimer::new());
-            let service = service_fn(|_| async { Ok::<_, Infallible>(not_yet()) });
-            let connection = builder.serve_connection(TokioIo::new(stream), service);
             // A client that leaves early or stays for ever is no news.
-            let _ = tokio::time::timeout(MAX_CONNECTION_TIME, connection).await;
+            let _ =
+                tokio::time::timeout(MAX_CONNECTION_TIME, connection(stream, &door, origins)).await;
             drop(place);
         });
     }
 }
 
-/// An answer without a message: its headers are its trailers.
-fn not_yet() -> Response<Empty<Bytes>> {
-    let mut response = Response::new(Empty::new());
-    let headers = response.headers_mut();
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
-    headers.extend(Refusal::NotReady.trailers());
-    response
+async fn connection(stream: TcpStream, door: &Door, origins: Arc<Origins>) {
+    let Ok(wire) = door.accept(stream).await else {
+        return;
+    };
+    let mut builder = auto::Builder::new(TokioExecutor::new());
+    builder.http1().timer(TokioTimer::new());
+    builder.http2().timer(TokioTimer::new());
+    let service = service_fn(|request| {
+        let refused = web::refuse(&request, &origins, &Refusal::NotReady);
+        async { Ok::<_, Infallible>(refused) }
+    });
+    // As above.
+    let _ = builder.serve_connection(TokioIo::new(wire), service).await;
 }

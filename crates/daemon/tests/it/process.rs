@@ -86,6 +86,11 @@ impl Running {
         }
     }
 
+    /// Whether a line read so far holds `text`.
+    pub(crate) fn has_said(&self, text: &str) -> bool {
+        self.seen.iter().any(|line| line.contains(text))
+    }
+
     /// The address that follows `scheme` in the line where the ports are named.
     pub(crate) fn address(&mut self, scheme: &str) -> String {
         let line = self.line_with(scheme);
@@ -113,10 +118,14 @@ impl Running {
 
     /// Sends SIGTERM.
     pub(crate) fn terminate(&self) {
+        self.signal("-TERM");
+    }
+
+    pub(crate) fn signal(&self, signal: &str) {
         let pid = self.child.id().to_string();
         assert!(
             Command::new("kill")
-                .args(["-TERM", &pid])
+                .args([signal, &pid])
                 .status()
                 .unwrap()
                 .success()

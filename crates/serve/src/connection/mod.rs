@@ -312,6 +312,8 @@ where
         for _ in 0..ROUNDS {
             wakes.woken.store(false, Ordering::SeqCst);
             if let Poll::Ready(ended) = this.round(&mut cx) {
+                // The last words, if the socket takes them: HTTP/1.1 ends without closing what it answered with a refusal.
+                let _ = this.stream.lock().poll_flush(&mut cx);
                 return Poll::Ready(ended);
             }
             if !wakes.woken.load(Ordering::SeqCst) {

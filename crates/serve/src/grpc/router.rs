@@ -20,6 +20,7 @@ use crate::{
     query::Query,
     status::{GRPC_STATUS, Refusal},
     telemetry::Call,
+    web::Origins,
 };
 
 /// What all connections share.
@@ -83,6 +84,11 @@ impl Router {
             places,
             methods,
         }
+    }
+
+    /// The pages that may call.
+    pub(crate) fn origins(&self) -> &Origins {
+        &self.shared.query.settings.origins
     }
 
     /// Answers one call; every failure is an answer too.

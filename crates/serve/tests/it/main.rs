@@ -2,7 +2,7 @@
 //!
 //! A new test goes into the file of its subject: `blocks.rs` (the four block methods), `live.rs` (heights not indexed yet), `reorgs.rs`,
 //! `transactions.rs`, `mempool.rs`, `addresses.rs`, `trees.rs`, `operations.rs` (info, health, limits, deadlines, the way down), `outage.rs`
-//! (a node that is away). `stage.rs` builds what they all stand on.
+//! (a node that is away), `tls.rs`, `web.rs` (gRPC-web, CORS, HTTP/1.1). `stage.rs` builds what they all stand on.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
@@ -15,5 +15,7 @@ mod outage;
 mod proto_files;
 mod reorgs;
 mod stage;
+mod tls;
 mod transactions;
 mod trees;
+mod web;
