@@ -26,6 +26,7 @@ enum Command {
     BenchBuild(lightship_harness::bench::build::Arguments),
     Forge(lightship_harness::forge::command::ForgeArguments),
     Index(lightship_harness::forge::command::IndexArguments),
+    Pack(lightship_harness::forge::pack::PackArguments),
     Stub(lightship_harness::stub::command::StubArguments),
     /// Judges a server's every method against a naive model of its node's chain
     Conform(conform::Args),
@@ -41,6 +42,7 @@ fn main() -> Result<ExitCode> {
         Command::BenchBuild(arguments) => println!("{}", arguments.run()?),
         Command::Forge(arguments) => println!("{}", arguments.run()?),
         Command::Index(arguments) => println!("{}", arguments.run()?),
+        Command::Pack(arguments) => println!("{}", arguments.run()?),
         Command::Stub(arguments) => arguments.run()?,
     }
     Ok(ExitCode::SUCCESS)

@@ -1,9 +1,8 @@
 //! The forge on the command line.
 
-use std::{path::PathBuf, sync::Arc, time::Instant};
+use std::{path::PathBuf, time::Instant};
 
 use anyhow::{Result, ensure};
-use lightship_source::simulated::StandIn;
 
 use super::{
     Forge, Forged, Settings,
@@ -30,8 +29,11 @@ pub struct ForgeArguments {
     /// Let a side branch leave the chain about every so many blocks; 0 for none.
     #[arg(long, default_value_t = 200)]
     branch_every: u32,
+    /// How trees are hashed: stand-in, or consensus (some 100 microseconds a note, in a build with the feature curves).
+    #[arg(long, default_value = "stand-in")]
+    trees: Trees,
     /// Encrypt so many of a thousand notes to the laboratory's wallet: account 0 of the seed "lightship laboratory wallet seed".
-    #[cfg(feature = "wallet-notes")]
+    #[cfg(feature = "curves")]
     #[arg(long, default_value_t = 0)]
     wallet_thousandths: u64,
 }
@@ -46,12 +48,12 @@ impl ForgeArguments {
         ensure!(self.blocks >= 1, "a chain has at least its genesis block");
         let settings = Settings {
             branch_every: self.branch_every,
-            #[cfg(feature = "wallet-notes")]
+            #[cfg(feature = "curves")]
             wallet_thousandths: self.wallet_thousandths,
             ..Settings::new(self.profile, self.blocks, self.seed)
         };
         let start = Instant::now();
-        let (summary, holdings) = write(settings, &self.out)?;
+        let (summary, holdings) = write(settings, &self.out, self.trees)?;
         let seconds = start.elapsed().as_secs_f64();
         Ok(format!(
             "{} blocks ({} on side branches), {} transactions, {} bytes in {seconds:.1} s: {:.0} blocks/s, {:.1} MB/s; \
@@ -74,8 +76,12 @@ impl ForgeArguments {
 ///
 /// # Errors
 ///
-/// If the disk says so.
-pub fn write(settings: Settings, path: &std::path::Path) -> Result<(file::Summary, Holdings)> {
+/// If this build cannot hash trees so, or the disk says so.
+pub fn write(
+    settings: Settings,
+    path: &std::path::Path,
+    trees: Trees,
+) -> Result<(file::Summary, Holdings)> {
     let mut forge = Forge::new(settings);
     let origin = format!(
         "lightship-harness forge --profile {} --blocks {} --seed {} --branch-every {} --wallet-thousandths {}",
@@ -86,7 +92,7 @@ pub fn write(settings: Settings, path: &std::path::Path) -> Result<(file::Summar
         settings.wallet_thousandths
     );
     let about = About::new("regtest", &forge.plan().activations, origin);
-    let mut writer = ChainWriter::create(path, &about)?;
+    let mut writer = ChainWriter::create(path, &about, trees)?;
     for forged in &mut forge {
         match forged {
             Forged::Best(block) => writer.best(&block.bytes, &block.transactions)?,
@@ -101,6 +107,9 @@ pub fn write(settings: Settings, path: &std::path::Path) -> Result<(file::Summar
 pub struct IndexArguments {
     /// The chain file.
     chain: PathBuf,
+    /// How trees are hashed: stand-in or consensus.
+    #[arg(long, default_value = "stand-in")]
+    trees: Trees,
 }
 
 impl IndexArguments {
@@ -110,7 +119,7 @@ impl IndexArguments {
     ///
     /// If it is no chain file, or the disk says so.
     pub fn run(&self) -> Result<String> {
-        let summary = file::index(&self.chain, Trees::StandIn, Arc::new(StandIn))?;
+        let summary = file::index(&self.chain, self.trees)?;
         Ok(format!("{summary:?}"))
     }
 }

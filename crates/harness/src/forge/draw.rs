@@ -17,7 +17,7 @@ impl Draw {
     }
 
     /// So many random bytes.
-    #[cfg(feature = "wallet-notes")]
+    #[cfg(feature = "curves")]
     pub(super) fn bytes<const N: usize>(&mut self) -> [u8; N] {
         let mut bytes = [0; N];
         self.0.fill_bytes(&mut bytes);
@@ -25,14 +25,14 @@ impl Draw {
     }
 
     /// A canonical element of the fields that nullifiers are of, `[32]` little-endian.
-    #[cfg(feature = "wallet-notes")]
+    #[cfg(feature = "curves")]
     pub(super) fn field_element(&mut self) -> [u8; 32] {
         let mut bytes: [u8; 32] = self.bytes();
         bytes[31] &= 0x3f;
         bytes
     }
 
-    #[cfg(feature = "wallet-notes")]
+    #[cfg(feature = "curves")]
     pub(super) fn rng(&mut self) -> &mut ChaCha8Rng {
         &mut self.0
     }

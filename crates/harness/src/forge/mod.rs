@@ -14,6 +14,7 @@ pub mod file;
 mod live;
 mod mix;
 mod money;
+pub mod pack;
 pub mod profile;
 pub mod ugly;
 pub mod wallet;
@@ -51,7 +52,7 @@ pub struct Settings {
     pub branch_every: u32,
     /// The longest side branch.
     pub deepest_branch: u32,
-    /// How many of a thousand notes are encrypted to the laboratory's wallet; needs the feature `wallet-notes` if not 0.
+    /// How many of a thousand notes are encrypted to the laboratory's wallet; needs the feature `curves` if not 0.
     pub wallet_thousandths: u64,
     /// How large the edge cases that fill a block get.
     pub fill_bytes: usize,

@@ -1,7 +1,7 @@
 //! The laboratory's wallet: some notes of a forged chain are really encrypted to it.
 //!
 //! In: recipes of transactions. Out: the same with some of their random notes replaced by ones that the wallet's viewing keys decrypt, and with some
-//! of its Orchard and Ironwood notes spent, by nullifier. Needs the feature `wallet-notes`, for encryption takes two curve libraries.
+//! of its Orchard and Ironwood notes spent, by nullifier. Needs the feature `curves`, for encryption takes two curve libraries.
 //!
 //! The wallet is account 0 of [`SEED`] by ZIP 32, coin type 1 (regtest's). Its Sapling notes begin with Canopy, when plaintexts became what they
 //! are (ZIP 212), and are never spent: their nullifiers depend on places that are not known while transactions are written. Outgoing
@@ -25,15 +25,15 @@ pub struct Holdings {
     pub balance_zat: [u64; 3],
 }
 
-#[cfg(feature = "wallet-notes")]
+#[cfg(feature = "curves")]
 pub(super) use notes::Wallet;
 
 /// Without the feature, a wallet that gets nothing.
-#[cfg(not(feature = "wallet-notes"))]
+#[cfg(not(feature = "curves"))]
 #[derive(Debug)]
 pub(super) struct Wallet;
 
-#[cfg(not(feature = "wallet-notes"))]
+#[cfg(not(feature = "curves"))]
 impl Wallet {
     pub(super) fn new(_thousandths: u64) -> Wallet {
         Wallet
@@ -46,7 +46,7 @@ impl Wallet {
     }
 }
 
-#[cfg(feature = "wallet-notes")]
+#[cfg(feature = "curves")]
 mod notes {
     use std::collections::VecDeque;
 

@@ -36,7 +36,7 @@ pub struct StubArguments {
     /// Transactions a second that come to the mempool.
     #[arg(long)]
     mempool_rate: Option<f64>,
-    /// Misbehave from the start: refuse, hang, slow, cut, status, html, truncated, warming, code, wrong-shape, each with
+    /// Misbehave from the start: refuse, hang, slow, cut, status, html, truncated, warming, code, wrong-shape, wrong-answer, each with
     /// :key=value,.. for method, after, times, seconds, and ms, status, code, message. May be given more than once.
     #[arg(long)]
     fault: Vec<FaultWords>,

@@ -18,6 +18,7 @@ use lightship_source::simulated::{Fault, Rule};
 /// | `warming` | error -28 | |
 /// | `code` | a JSON-RPC error | `code` (-1), `message` |
 /// | `wrong-shape` | a result of another type | |
+/// | `wrong-answer` | a result that looks right and is not | |
 ///
 /// Keys of all kinds: `method` (only calls of it), `after` (spare so many calls), `times` (only so many), `seconds` (only for so long).
 #[derive(Clone, Debug)]
@@ -53,6 +54,7 @@ impl FromStr for FaultWords {
                 message: take("message").unwrap_or("as told").to_owned(),
             },
             "wrong-shape" => Fault::WrongShape,
+            "wrong-answer" => Fault::WrongAnswer,
             other => return Err(format!("unknown fault '{other}'")),
         };
         let mut rule = Rule::new(fault);
@@ -101,6 +103,7 @@ mod tests {
             "warming",
             "code:code=-8,message=no such block",
             "wrong-shape",
+            "wrong-answer:method=z_gettreestate",
         ] {
             assert!(words.parse::<FaultWords>().is_ok(), "{words}");
         }

@@ -28,11 +28,11 @@ use lightship_chain::{
     build::{Activations, Built},
     parse::{Block, Header},
 };
-use lightship_source::simulated::{SimulatedNode, StandIn, TreeHash};
+use lightship_source::simulated::SimulatedNode;
 
 use crate::forge::{
     Live,
-    file::{ChainFile, SideBlock, Trees},
+    file::{ChainFile, SideBlock},
 };
 
 pub use control::serve as serve_control;
@@ -68,27 +68,10 @@ impl Stub {
     ///
     /// # Errors
     ///
-    /// If the file is no chain file, has no index, or its trees are not hashed with the stand-in.
+    /// If the file is no chain file or inconsistent, or this build cannot hash trees as its index did.
     pub fn open(path: &Path, start: Option<Height>) -> Result<Stub> {
         let file = ChainFile::open_or_index(path)?;
-        ensure!(
-            file.trees() == Trees::StandIn,
-            "the trees of {} are hashed as consensus does: Stub::open_with needs that hash",
-            path.display()
-        );
-        Stub::open_with(file, start, Arc::new(StandIn))
-    }
-
-    /// The same of an open file, with the hash of its trees.
-    ///
-    /// # Errors
-    ///
-    /// If the file is inconsistent.
-    pub fn open_with(
-        file: ChainFile,
-        start: Option<Height>,
-        hash: Arc<dyn TreeHash>,
-    ) -> Result<Stub> {
+        let hash = file.trees().hash()?;
         let activations = file.about().activations()?;
         ensure!(file.blocks() > 0, "the chain file has no block");
         let top = Height::new(file.blocks() - 1);

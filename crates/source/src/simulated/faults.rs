@@ -42,6 +42,9 @@ pub enum Fault {
     },
     /// A result of the wrong type: `{"unexpected": true}`.
     WrongShape,
+    /// A result that looks right and is not: the middle digit of a hexadecimal text, a number, or the last item of a list is another. Called
+    /// directly, there is no answer to change, and it is as a wrong shape.
+    WrongAnswer,
 }
 
 /// A fault, and the calls that it befalls.
@@ -355,12 +358,15 @@ fn as_error(fault: &Fault, method: &str) -> Error {
             code: *code,
             message: message.clone(),
         },
-        Fault::Html | Fault::Truncated | Fault::WrongShape | Fault::Hang | Fault::Slow(_) => {
-            Error::Shape {
-                method,
-                what: "expected an answer, found something else".to_owned(),
-            }
-        }
+        Fault::Html
+        | Fault::Truncated
+        | Fault::WrongShape
+        | Fault::WrongAnswer
+        | Fault::Hang
+        | Fault::Slow(_) => Error::Shape {
+            method,
+            what: "expected an answer, found something else".to_owned(),
+        },
     }
 }
 

@@ -32,6 +32,7 @@
 //! | `sapling`, `orchard`, `ironwood` | as notes complete them | tree nodes `[32]`: each leaf, followed by the nodes that it completes, lowest first |
 
 mod event;
+mod hash;
 mod read;
 mod spool;
 mod trees;
@@ -57,7 +58,7 @@ const SIDE_ROW_BYTES: usize = 80;
 const PLACE_BYTES: usize = 16;
 
 /// How the note commitment trees of an index are hashed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum Trees {
     /// With the cheap stand-in of the simulated node.

@@ -5,7 +5,7 @@ use std::{fs::File, path::Path, sync::Arc};
 use anyhow::{Context, Result, ensure};
 use bytes::Bytes;
 use lightship_chain::{BlockHash, Height, ShieldedPool, TreeSizes, TxId, parse::Block};
-use lightship_source::simulated::{Address, StandIn, TreeNode};
+use lightship_source::simulated::{Address, TreeNode};
 use memmap2::Mmap;
 
 use super::{
@@ -105,7 +105,7 @@ impl ChainFile {
     /// If it is no chain file, or the disk says so.
     pub fn open_or_index(path: &Path) -> Result<ChainFile> {
         ChainFile::open(path).or_else(|_| {
-            index(path, Trees::StandIn, Arc::new(StandIn))?;
+            index(path, Trees::StandIn)?;
             ChainFile::open(path)
         })
     }

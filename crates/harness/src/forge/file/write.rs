@@ -12,7 +12,7 @@ use lightship_chain::{
     Height, ShieldedPool, TreeSizes, TxId,
     parse::{Block, Header, Transaction},
 };
-use lightship_source::simulated::{Address, StandIn, TreeHash};
+use lightship_source::simulated::{Address, TreeHash};
 
 use super::{
     About, Direction, Event, INDEX_FORMAT, MOST_BLOCK_BYTES, Made, PLACE_BYTES, ROW_BYTES,
@@ -44,26 +44,12 @@ pub struct ChainWriter {
 }
 
 impl ChainWriter {
-    /// Begins a chain file, in the place of what was there. Trees are hashed with the stand-in.
+    /// Begins a chain file, in the place of what was there.
     ///
     /// # Errors
     ///
-    /// If the disk says so.
-    pub fn create(path: &Path, about: &About) -> Result<ChainWriter> {
-        ChainWriter::create_with(path, about, Trees::StandIn, Arc::new(StandIn))
-    }
-
-    /// The same with another hash; `trees` is what the index says of it.
-    ///
-    /// # Errors
-    ///
-    /// If the disk says so.
-    pub fn create_with(
-        path: &Path,
-        about: &About,
-        trees: Trees,
-        hash: Arc<dyn TreeHash>,
-    ) -> Result<ChainWriter> {
+    /// If this build cannot hash trees so, or the disk says so.
+    pub fn create(path: &Path, about: &About, trees: Trees) -> Result<ChainWriter> {
         let file = File::create(path).with_context(|| format!("creating {}", path.display()))?;
         let mut file = BufWriter::with_capacity(1 << 20, file);
         let head = about.encode()?;
@@ -71,7 +57,7 @@ impl ChainWriter {
         Ok(ChainWriter {
             file,
             end: head.len() as u64,
-            index: IndexBuilder::new(path, trees, hash)?,
+            index: IndexBuilder::new(path, trees, trees.hash()?)?,
         })
     }
 
@@ -121,7 +107,7 @@ impl ChainWriter {
 /// # Errors
 ///
 /// If the file is no chain file, or the disk says so.
-pub fn index(path: &Path, trees: Trees, hash: Arc<dyn TreeHash>) -> Result<Summary> {
+pub fn index(path: &Path, trees: Trees) -> Result<Summary> {
     let file = File::open(path).with_context(|| format!("opening {}", path.display()))?;
     let length = file.metadata()?.len();
     let mut file = std::io::BufReader::with_capacity(1 << 20, file);
@@ -130,7 +116,7 @@ pub fn index(path: &Path, trees: Trees, hash: Arc<dyn TreeHash>) -> Result<Summa
     let rest = u64::from(number(&head, 8).saturating_sub(12).min(1 << 20));
     file.by_ref().take(rest).read_to_end(&mut head)?;
     let (_, mut end) = About::decode(&head)?;
-    let mut index = IndexBuilder::new(path, trees, hash)?;
+    let mut index = IndexBuilder::new(path, trees, trees.hash()?)?;
     let mut block = Vec::new();
     while (end as u64) < length {
         let mut record = [0; 8];

@@ -240,7 +240,7 @@ fn the_index_tells_the_truth() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("chain");
     let settings = small(Profile::Ugly);
-    let (summary, _) = command::write(settings, &path).unwrap();
+    let (summary, _) = command::write(settings, &path, Trees::StandIn).unwrap();
     let file = ChainFile::open(&path).unwrap();
     assert_eq!(file.blocks(), settings.blocks);
     assert_eq!(
@@ -358,7 +358,7 @@ fn the_index_tells_the_truth() {
     // Made again from the blocks alone, the index is the same.
     drop(file);
     let before = contents(&path);
-    index(&path, Trees::StandIn, std::sync::Arc::new(StandIn)).unwrap();
+    index(&path, Trees::StandIn).unwrap();
     assert_eq!(contents(&path), before);
 }
 
@@ -376,7 +376,7 @@ fn contents(chain: &std::path::Path) -> BTreeMap<std::ffi::OsString, Vec<u8>> {
 fn another_file_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("chain");
-    command::write(settings(Profile::Testnet, 5), &path).unwrap();
+    command::write(settings(Profile::Testnet, 5), &path, Trees::StandIn).unwrap();
     let mut bytes = std::fs::read(&path).unwrap();
     bytes.truncate(bytes.len() - 1);
     std::fs::write(&path, &bytes).unwrap();
@@ -386,5 +386,5 @@ fn another_file_is_refused() {
     assert!(ChainFile::open_or_index(&path).is_err(), "no chain file");
 }
 
-#[cfg(feature = "wallet-notes")]
+#[cfg(feature = "curves")]
 mod wallet;

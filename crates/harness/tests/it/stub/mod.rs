@@ -1,12 +1,15 @@
 //! A stub over a chain file answers as a simulated node that holds the same chain in memory.
 
+#[cfg(feature = "curves")]
+mod real;
+
 use std::collections::BTreeSet;
 
 use lightship_chain::{Height, Network, parse::Block};
 use lightship_harness::{
     forge::{
         Forge, Forged, Settings, command,
-        file::ChainFile,
+        file::{ChainFile, Trees},
         profile::{Plan, Profile},
     },
     stub::Stub,
@@ -34,7 +37,7 @@ fn pair() -> Pair {
         fill_bytes: 12_000,
         ..Settings::new(Profile::Ugly, BLOCKS, 5)
     };
-    command::write(settings, &path).unwrap();
+    command::write(settings, &path, Trees::StandIn).unwrap();
     let plan = Plan::new(Profile::Ugly, BLOCKS);
     let node = SimulatedNode::new(plan.activations);
     let mut ids = Vec::new();
@@ -169,7 +172,7 @@ fn reorgs_spend_and_bring_back_what_the_file_holds() {
 fn the_tip_moves_along_the_file_and_beyond_it() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("chain");
-    command::write(Settings::new(Profile::Tip, 130, 3), &path).unwrap();
+    command::write(Settings::new(Profile::Tip, 130, 3), &path, Trees::StandIn).unwrap();
     let stub = Stub::open(&path, Some(Height::new(120))).unwrap();
     let file = ChainFile::open(&path).unwrap();
     assert_eq!(stub.node().best().unwrap().height.get(), 120);

@@ -226,3 +226,20 @@ fn a_call_that_hangs_is_answered_when_the_fault_ends() {
     });
     assert!(start.elapsed() >= Duration::from_millis(100));
 }
+
+#[test]
+fn a_wrong_answer_looks_like_a_right_one() {
+    let (node, running) = start(Settings::default());
+    let block = r#"{"jsonrpc":"2.0","id":1,"method":"getblock","params":["1",0]}"#;
+    let right = [reply(&running, COUNT), reply(&running, block)];
+    node.faults().add(Fault::WrongAnswer);
+    let wrong = [reply(&running, COUNT), reply(&running, block)];
+    for (right, wrong) in right.iter().zip(&wrong) {
+        assert_ne!(wrong["result"], right["result"]);
+        assert!(wrong["error"].is_null());
+    }
+    let text = |value: &Value| value["result"].as_str().unwrap().to_owned();
+    let (right, wrong) = (text(&right[1]), text(&wrong[1]));
+    let different = right.bytes().zip(wrong.bytes()).filter(|(a, b)| a != b);
+    assert_eq!((different.count(), wrong.len()), (1, right.len()));
+}
