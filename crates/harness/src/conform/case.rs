@@ -114,8 +114,11 @@ impl Expectation {
             many => format!("{} messages, then {code:?}", many.len()),
         };
         Expectation::that(text, move |outcome| {
-            same::<M>(&outcome.messages, &expected)?;
-            ended(outcome, &[code])
+            let end = ended(outcome, &[code]);
+            match (same::<M>(&outcome.messages, &expected), end) {
+                (Err(problem), Err(end)) => Err(format!("{problem}, then {end}")),
+                (problem, end) => problem.and(end),
+            }
         })
     }
 

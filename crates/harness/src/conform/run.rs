@@ -23,8 +23,8 @@ use super::{
 };
 use crate::proto::{BlockId, ChainSpec};
 
-/// How often a case is made anew.
-const ATTEMPTS: usize = 8;
+/// How long a case is made anew while the chain moves.
+const STEADY: Duration = Duration::from_secs(120);
 /// How long the server may take to see the node's tip.
 const CATCH_UP: Duration = Duration::from_secs(60);
 /// Between two looks at a tip.
@@ -97,9 +97,7 @@ pub fn run(options: &Options) -> Result<Report> {
     judge.wait_for_server()?;
     let mut judged = Vec::new();
     for group in GROUPS {
-        for case in judge.make(group, options)? {
-            judged.push(judge.judge(case, group, options)?);
-        }
+        judge.group(group, options, &mut judged)?;
     }
     Ok(Report {
         server: options.server.clone(),
@@ -133,26 +131,32 @@ impl Judge {
         Ok(made)
     }
 
-    /// Tries a case, anew if the chain has moved.
-    fn judge(&mut self, mut case: Case, group: Group, options: &Options) -> Result<Judged> {
-        let began = Instant::now();
-        let mut verdict = self.try_case(&case);
-        let mut attempts = 1;
-        while verdict.is_err() && attempts < ATTEMPTS && self.moved(&case)? {
-            attempts += 1;
-            let anew = self.make(group, options)?;
-            let same = anew
-                .into_iter()
-                .find(|other| (other.method, &other.name) == (case.method, &case.name));
-            let Some(same) = same else {
-                // What it asked for is no more; that is no fault of the server.
-                verdict = Ok(());
-                break;
+    /// Tries each case of a group; makes the group anew when the chain has moved.
+    fn group(&mut self, group: Group, options: &Options, judged: &mut Vec<Judged>) -> Result<()> {
+        let mut made = self.make(group, options)?;
+        let names: Vec<(&'static str, String)> = made
+            .iter()
+            .map(|case| (case.method, case.name.clone()))
+            .collect();
+        for (method, name) in names {
+            let began = Instant::now();
+            let found = |made: &[Case]| {
+                made.iter()
+                    .position(|case| case.method == method && case.name == name)
             };
-            case = same;
-            verdict = self.try_case(&case);
+            // What is not there any more was about a transaction that waited: no fault of the server.
+            while let Some(at) = found(&made) {
+                let verdict = self.try_case(&made[at]);
+                let again =
+                    verdict.is_err() && began.elapsed() < STEADY && self.moved(&made[at])?;
+                if !again {
+                    judged.push(Judged::new(&made[at], verdict, began.elapsed()));
+                    break;
+                }
+                made = self.make(group, options)?;
+            }
         }
-        Ok(Judged::new(&case, verdict, began.elapsed()))
+        Ok(())
     }
 
     fn try_case(&self, case: &Case) -> Result<(), String> {

@@ -2,7 +2,7 @@
 //!
 //! In: blocks, in order. Out: for each address its history and what it has left. As in nodes, genesis pays nobody.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use crate::proto::GetAddressUtxosReply;
 
@@ -66,9 +66,10 @@ impl Ledger {
     /// What `addresses` have left from `start` on, lowest place first; `most` of it, or all if that is 0.
     pub fn utxos(&self, addresses: &[String], start: u64, most: u32) -> Vec<GetAddressUtxosReply> {
         let most = if most == 0 { usize::MAX } else { most as usize };
+        let addresses: HashSet<&str> = addresses.iter().map(String::as_str).collect();
         self.unspent
             .values()
-            .filter(|utxo| addresses.contains(&utxo.address) && utxo.height >= start)
+            .filter(|utxo| addresses.contains(utxo.address.as_str()) && utxo.height >= start)
             .take(most)
             .cloned()
             .collect()

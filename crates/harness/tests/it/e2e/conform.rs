@@ -49,7 +49,7 @@ fn our_server_conforms_on_a_chain_that_stands() {
 
 #[test]
 fn our_server_conforms_on_a_chain_that_moves() {
-    let report = judge_demo(150, 3);
+    let report = judge_demo(150, 5);
     assert_eq!(report.failed().count(), 0, "{report}");
 }
 
