@@ -4,7 +4,8 @@
 //! in the encoding that wallets receive ([`compact`]). Pure: no files, no sockets, no threads, no clock. Validity is left to
 //! the node: what is checked here is only what a reader needs in order not to misread.
 //!
-//! The words ([`Height`], [`BlockHash`], [`TxId`], [`Network`], [`Pool`], [`TreeSizes`]) are used by every other room.
+//! The words ([`Height`], [`BlockHash`], [`TxId`], [`Network`], [`Pool`], [`TreeSizes`]) and the shape of note commitment trees ([`tree`])
+//! are used by every other room.
 
 #[cfg(feature = "build")]
 pub mod build;
@@ -14,6 +15,7 @@ mod height;
 mod network;
 pub mod parse;
 mod pool;
+pub mod tree;
 
 pub use hash::{BlockHash, BlockId, HexError, TxId};
 pub use height::{Height, HeightOutOfRange, HeightRange};

@@ -17,6 +17,9 @@ pub(super) const SPEND_BYTES: usize = 2 + FIELD_32_BYTES;
 pub(super) const OUTPUT_BYTES: usize = 2 + 2 * FIELD_32_BYTES + 54;
 /// A `CompactOrchardAction` as an element of `actions` or `ironwoodActions`.
 pub(super) const ACTION_BYTES: usize = 3 + 3 * FIELD_32_BYTES + 54;
+/// Where the note commitment is in an output and in an action of those sizes.
+pub(super) const OUTPUT_NOTE_AT: usize = 4;
+pub(super) const ACTION_NOTE_AT: usize = 39;
 
 /// How many bytes `value` takes as a varint.
 #[inline]

@@ -11,11 +11,14 @@
 mod message;
 
 use super::{
-    encode::{action_head, put_varint, varint_bytes},
+    encode::{
+        ACTION_BYTES, ACTION_NOTE_AT, OUTPUT_BYTES, OUTPUT_NOTE_AT, action_head, put_varint,
+        varint_bytes,
+    },
     fields::{action, block, transaction},
 };
-use crate::{Pool, PoolSet};
-use message::{BlockParts, Companion, ShieldedTransaction, Transactions, actions};
+use crate::{Pool, PoolSet, ShieldedPool, tree::TreeNode};
+use message::{BlockParts, Companion, ShieldedTransaction, Transactions, elements};
 
 /// The bytes before each message of a gRPC stream: `00` for "not compressed", length `[4]` big-endian.
 pub const FRAME_PREFIX_BYTES: usize = 5;
@@ -132,6 +135,43 @@ pub fn nullifiers(
     })
 }
 
+/// The note commitments that a block adds to the tree of `pool`, in tree order, appended to `notes`. `message` is a frame without its prefix.
+///
+/// # Errors
+///
+/// [`Malformed`] if the stored bytes do not decode; `notes` may have grown then.
+pub fn notes(
+    message: &[u8],
+    pool: ShieldedPool,
+    notes: &mut Vec<TreeNode>,
+) -> Result<(), Malformed> {
+    for transaction in BlockParts::read(message)?.transactions() {
+        let transaction = transaction?;
+        match pool {
+            ShieldedPool::Sapling => {
+                put_notes::<OUTPUT_BYTES>(transaction.outputs, OUTPUT_NOTE_AT, notes)?;
+            }
+            ShieldedPool::Orchard => {
+                put_notes::<ACTION_BYTES>(transaction.orchard, ACTION_NOTE_AT, notes)?;
+            }
+            ShieldedPool::Ironwood => {
+                put_notes::<ACTION_BYTES>(transaction.ironwood, ACTION_NOTE_AT, notes)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn put_notes<const BYTES: usize>(
+    run: &[u8],
+    at: usize,
+    notes: &mut Vec<TreeNode>,
+) -> Result<(), Malformed> {
+    let elements = elements::<BYTES>(run)?.iter();
+    notes.extend(elements.filter_map(|element| element.get(at..)?.first_chunk()));
+    Ok(())
+}
+
 /// Runs `write` behind room for a frame's prefix, then fills it in; takes everything back if it fails.
 fn framed(
     out: &mut Vec<u8>,
@@ -240,8 +280,8 @@ fn put_nullifiers(
 ) -> Result<(), Malformed> {
     let pick = |pool, run| if pools.contains(pool) { run } else { &[][..] };
     let spends = pick(Pool::Sapling, shielded.spends);
-    let orchard = actions(pick(Pool::Orchard, shielded.orchard))?;
-    let ironwood = actions(pick(Pool::Ironwood, shielded.ironwood))?;
+    let orchard = elements::<ACTION_BYTES>(pick(Pool::Orchard, shielded.orchard))?;
+    let ironwood = elements::<ACTION_BYTES>(pick(Pool::Ironwood, shielded.ironwood))?;
     // Tag, length, tag, length, nullifier.
     let action_bytes = 2 + 34;
     let length = head.len() + spends.len() + (orchard.len() + ironwood.len()) * action_bytes;

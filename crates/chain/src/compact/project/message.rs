@@ -311,12 +311,12 @@ impl<'a> Companion<'a> {
     }
 }
 
-/// A run of actions as its elements.
-pub(super) fn actions(run: &[u8]) -> Result<&[[u8; ACTION_BYTES]], Malformed> {
+/// A run of elements of one size as those elements.
+pub(super) fn elements<const BYTES: usize>(run: &[u8]) -> Result<&[[u8; BYTES]], Malformed> {
     match run.as_chunks() {
         (elements, []) => Ok(elements),
         (_, rest) => Err(Malformed {
-            expected: "whole actions",
+            expected: "whole elements",
             part: "message",
             left: rest.len(),
         }),
