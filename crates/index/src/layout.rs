@@ -64,17 +64,24 @@ impl Layout {
         self.dir.join("tail")
     }
 
+    pub(crate) fn trees(&self) -> PathBuf {
+        self.dir.join("trees")
+    }
+
+    /// The nodes that a range completes.
+    pub(crate) fn trees_of(&self, first: Height, digest: &Digest) -> PathBuf {
+        self.trees()
+            .join(range_name(first, digest))
+            .with_extension("trees")
+    }
+
     pub(crate) fn segment(&self, sequence: u64) -> PathBuf {
         self.tail().join(format!("{sequence:010}.log"))
     }
 
     /// `sealed/<first height>-<digest prefix>`, to which a part adds its ending.
     pub(crate) fn range(&self, first: Height, digest: &Digest) -> PathBuf {
-        let mut name = format!("{:010}-", first.get());
-        for byte in &digest[..8] {
-            write!(name, "{byte:02x}").expect("a string takes all that is written to it");
-        }
-        self.sealed().join(name)
+        self.sealed().join(range_name(first, digest))
     }
 
     pub(crate) fn part(stem: &Path, part: Part) -> PathBuf {
@@ -129,6 +136,15 @@ impl Layout {
     pub(crate) fn sync_dir(&self, dir: &Path) -> Result<()> {
         self.disk.sync_dir(dir).map_err(at("sync", dir))
     }
+}
+
+/// `<first height>-<digest prefix>`, the name of a sealed range.
+fn range_name(first: Height, digest: &Digest) -> String {
+    let mut name = format!("{:010}-", first.get());
+    for byte in &digest[..8] {
+        write!(name, "{byte:02x}").expect("a string takes all that is written to it");
+    }
+    name
 }
 
 /// Names the operation and the file of a failure.

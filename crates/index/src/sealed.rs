@@ -368,6 +368,11 @@ impl SealedSet {
         }
     }
 
+    /// How many ranges, from genesis on, leave no gap.
+    pub(crate) fn joined_count(&self) -> usize {
+        self.joined
+    }
+
     /// The last of the contiguous ranges.
     pub(crate) fn joined(&self) -> Option<&Arc<SealedRange>> {
         self.joined.checked_sub(1).map(|last| &self.ranges[last])

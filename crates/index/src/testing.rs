@@ -71,6 +71,19 @@ impl TestChain {
     ///
     /// At the end of all heights.
     pub fn next_block(&mut self) -> EncodedBlock {
+        self.block(None)
+    }
+
+    /// The next block, with as many notes as asked for.
+    ///
+    /// # Panics
+    ///
+    /// At the end of all heights, and of a tree.
+    pub fn next_block_of(&mut self, notes: TreeSizes) -> EncodedBlock {
+        self.block(Some(notes))
+    }
+
+    fn block(&mut self, notes: Option<TreeSizes>) -> EncodedBlock {
         let previous = self.tip.map_or(BlockHash::ZERO, |tip| tip.hash);
         let height = match self.tip {
             Some(tip) => tip.height.next().expect("test chains are short"),
@@ -87,10 +100,14 @@ impl TestChain {
         let hash = BlockHash::from_internal(seed);
         let id = BlockId { height, hash };
         let time = 1_500_000_000 + height.get() * 75;
-        let transactions = 1 + u32::from(seed[0] % 3);
+        let transactions = 1 + u32::from(seed[0] % 3).max(u32::from(notes.is_some()));
         let mut body = Body::default();
         for index in 0..transactions {
-            body.transaction(index, &seed);
+            match (notes, index) {
+                (None, _) => body.transaction(index, &seed),
+                (Some(notes), 1) => body.transaction_of(index, &seed, notes),
+                (Some(_), _) => body.transaction_of(index, &seed, TreeSizes::ZERO),
+            }
         }
         let sizes = self
             .sizes
@@ -122,16 +139,25 @@ struct Body {
 impl Body {
     /// The first transaction is transparent, like most coinbases.
     fn transaction(&mut self, index: u32, seed: &[u8; 32]) {
-        let id = format::digest(&[seed.as_slice(), &index.to_le_bytes()].concat());
-        let mut head = Vec::new();
-        number(&mut head, transaction::INDEX, index.into());
-        let mut parts = Vec::new();
-        if index > 0 {
-            let added = TreeSizes {
+        let id = transaction_id(index, seed);
+        let added = if index > 0 {
+            TreeSizes {
                 sapling: u32::from(id[0] % 3),
                 orchard: u32::from(id[1] % 2),
                 ironwood: u32::from(id[2] % 2),
-            };
+            }
+        } else {
+            TreeSizes::ZERO
+        };
+        self.transaction_of(index, seed, added);
+    }
+
+    fn transaction_of(&mut self, index: u32, seed: &[u8; 32], added: TreeSizes) {
+        let id = transaction_id(index, seed);
+        let mut head = Vec::new();
+        number(&mut head, transaction::INDEX, index.into());
+        let mut parts = Vec::new();
+        if added != TreeSizes::ZERO {
             if added.sapling > 0 {
                 sized(&mut parts, transaction::SPENDS, &element(spend::NF, &id));
             }
@@ -173,6 +199,10 @@ impl Body {
         sized(&mut companion, transaction::VOUT, &out);
         sized(&mut self.companions, block::VTX, &companion);
     }
+}
+
+fn transaction_id(index: u32, seed: &[u8; 32]) -> [u8; 32] {
+    format::digest(&[seed.as_slice(), &index.to_le_bytes()].concat())
 }
 
 fn frame(

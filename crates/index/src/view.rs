@@ -147,6 +147,17 @@ impl View {
         }))
     }
 
+    /// The frame of the block at `height`.
+    pub(crate) fn frame(&self, height: Height) -> Result<Option<Bytes>> {
+        match self.sealed.find(height) {
+            Some((range, index)) => range.frames(index, 1).map(Some),
+            None => Ok(self
+                .tail
+                .get(height)
+                .map(|entry| self.tail.payload(entry).0)),
+        }
+    }
+
     /// Default-view frames of consecutive heights as few large slices, each of at most `max_bytes`, but of one whole block at least.
     ///
     /// Sealed frames lie side by side and are lent as they lie. Those of the tail are gathered into pieces of some 64 KiB.

@@ -8,6 +8,7 @@
 pub(crate) mod columns;
 pub(crate) mod manifest;
 pub(crate) mod record;
+pub(crate) mod trees;
 
 use lightship_chain::TreeSizes;
 

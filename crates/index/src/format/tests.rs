@@ -2,7 +2,7 @@
 
 use std::num::NonZeroU32;
 
-use lightship_chain::{BlockHash, Height, Network, TreeSizes};
+use lightship_chain::{BlockHash, Height, Network, ShieldedPool, TreeSizes};
 
 use super::{
     Fields, columns,
@@ -10,6 +10,7 @@ use super::{
     digest, hex,
     manifest::{self, Manifest, Unreadable},
     record::{self, Kind, Salt},
+    trees,
 };
 use crate::StoreId;
 
@@ -220,5 +221,33 @@ fn counts_that_promise_more_than_there_is_are_refused() {
 fn print_the_examples() {
     for bytes in [manifest().encode(), columns_file(), segment()] {
         println!("{}\n", hex(&bytes));
+    }
+}
+
+#[test]
+fn the_example_of_trees_is_what_is_written_and_read() {
+    let header = trees::Header {
+        first: Height::GENESIS,
+        columns_digest: digest(&columns_file()),
+        before: sizes(1, 0, 0),
+        sizes: sizes(8, 7, 0),
+        active: [Some(Height::GENESIS), Some(Height::new(5)), None],
+    };
+    let mut file = Vec::new();
+    header.put(&mut file);
+    trees::put_nodes(&mut file, [[0x33; 32]].iter());
+    assert_eq!(hex(&file), hex(&example("trees")));
+    assert_eq!(trees::Header::of_file(&file), Ok(header));
+    let place = header.place(ShieldedPool::Sapling, 3, 0).unwrap();
+    assert_eq!(trees::node(&file, place), Ok([0x33; 32]));
+    assert_eq!(header.place(ShieldedPool::Sapling, 3, 1), None);
+    assert_eq!(header.place(ShieldedPool::Orchard, 3, 0), None);
+    assert_eq!(header.place(ShieldedPool::Sapling, 2, 0), None);
+    for byte in 0..file.len() {
+        let mut damaged = file.clone();
+        damaged[byte] ^= 1;
+        let read = trees::Header::of_file(&damaged).and_then(|_| trees::node(&damaged, place));
+        read.unwrap_err();
+        trees::Header::of_file(&file[..byte]).unwrap_err();
     }
 }
