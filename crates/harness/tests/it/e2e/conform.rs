@@ -66,6 +66,24 @@ fn our_server_conforms_on_a_real_node() {
     assert_eq!(report.failed().count(), 0, "{report}");
 }
 
+/// Red on a server that deviates: the suite is worth something, and the list in the docs is true.
+#[test]
+fn another_server_differs_in_what_is_written_and_in_nothing_else() {
+    if !node_is_at_hand() {
+        return;
+    }
+    let _turn = turn();
+    let node = recorded::node().unwrap();
+    let report = run(&Options::new(node.lightwalletd_url(), node.rpc_url())).unwrap();
+    let list = include_str!("../../../../../docs/differences/zebra-7.0.0.txt");
+    let compared = report.compare(list);
+    assert!(
+        compared.unexpected.is_empty() && compared.gone.is_empty(),
+        "{compared:?}\n{report}"
+    );
+    assert!(report.failed().count() >= 250, "{report}");
+}
+
 fn every_rule_is_written_down_and_cited(report: &Report) {
     let docs = include_str!("../../../../../docs/conformance.md");
     let written: Vec<&str> = docs
