@@ -98,12 +98,14 @@ impl Address {
             })
         };
         match url.split_once("://") {
-            Some(("https", _)) => {
+            Some((scheme, _)) if scheme.eq_ignore_ascii_case("https") => {
                 return refuse(
                     "nodes' RPC is plain HTTP; put a tunnel in front and name its http:// address",
                 );
             }
-            Some((scheme, _)) if scheme != "http" => return refuse("expected http://host:port"),
+            Some((scheme, _)) if !scheme.eq_ignore_ascii_case("http") => {
+                return refuse("expected http://host:port");
+            }
             _ => {}
         }
         if without_scheme.contains('@') {
@@ -157,6 +159,7 @@ mod tests {
         for (text, url) in [
             ("127.0.0.1:8232", "http://127.0.0.1:8232/"),
             ("http://node.example:18232", "http://node.example:18232/"),
+            ("HTTP://node.example:18232", "http://node.example:18232/"),
             ("http://[::1]:8232/rpc", "http://[::1]:8232/rpc"),
         ] {
             assert_eq!(Address::parse(text).unwrap().url(), url);

@@ -149,13 +149,18 @@ fn stamp(path: &Path) -> Option<(SystemTime, u64)> {
 }
 
 fn first_line(path: &Path) -> Result<String> {
+    let failed = |source| Error::Credentials {
+        path: path.to_owned(),
+        source: Arc::new(source),
+    };
+    // Opening a pipe would wait for somebody to write into it.
+    if !path.metadata().map_err(failed)?.is_file() {
+        return Err(unreadable(path, INVALID, "not a plain file"));
+    }
     let mut text = String::new();
     File::open(path)
         .and_then(|file| file.take(MAX_SECRET_BYTES + 1).read_to_string(&mut text))
-        .map_err(|source| Error::Credentials {
-            path: path.to_owned(),
-            source: Arc::new(source),
-        })?;
+        .map_err(failed)?;
     if text.len() as u64 > MAX_SECRET_BYTES {
         return Err(unreadable(path, INVALID, "expected one short line"));
     }
@@ -211,6 +216,24 @@ mod tests {
         fs::write(&path, "__cookie__:two\n").unwrap();
         assert!(login.refused(&first));
         assert_eq!(sent(&login.ticket().unwrap()), basic("__cookie__:two"));
+    }
+
+    /// A named pipe as cookie file held the thread that opened it, and with it the whole program's end.
+    #[cfg(unix)]
+    #[test]
+    fn a_pipe_is_no_cookie_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let pipe = folder.path().join("pipe");
+        let made = std::process::Command::new("mkfifo").arg(&pipe).status();
+        assert!(made.unwrap().success());
+        let Err(refused) = Login::new(Credentials::Cookie(pipe)).ticket() else {
+            panic!("a pipe was taken for a cookie file");
+        };
+        let Error::Credentials { source, .. } = &refused else {
+            panic!("{refused}");
+        };
+        assert!(source.to_string().contains("plain file"), "{source}");
+        assert!(refused.is_credentials() && !refused.is_transient());
     }
 
     #[test]
