@@ -144,7 +144,13 @@ pub async fn serve(
             tracing::warn!("connections that did not end in time are dropped");
         }
     }
-    background.shutdown().await;
+    // A task that is held by the system (a file that does not answer) is left behind.
+    if tokio::time::timeout(grace / 10, background.shutdown())
+        .await
+        .is_err()
+    {
+        tracing::warn!("background work did not end in time and is dropped");
+    }
     Ok(())
 }
 
