@@ -24,7 +24,7 @@ pub enum Error {
         typed: String,
     },
     /// `--node` is no address, or its credentials make no sense.
-    #[error("--node: {0}")]
+    #[error("--node")]
     Node(#[from] lightship_source::Error),
     /// `--donation-address` is no unified address.
     #[error(

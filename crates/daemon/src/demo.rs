@@ -4,6 +4,7 @@
 //! simulated node's JSON-RPC on a third if asked for, and a few commands to try.
 
 use std::{
+    io::{self, Write},
     net::SocketAddr,
     process::ExitCode,
     sync::Arc,
@@ -161,38 +162,40 @@ fn now() -> u32 {
     u32::try_from(since.as_secs()).unwrap_or(u32::MAX)
 }
 
+/// What to try, as text. Nobody has to read it.
 fn print_hints(chain: &DemoChain, private: bool, grpc: SocketAddr, http: SocketAddr) {
     let hints = chain.hints();
+    let transport = if private { "-insecure" } else { "-plaintext" };
     let call = |request: &str, method: &str| {
         let data = if request.is_empty() {
             String::new()
         } else {
             format!(" -d '{request}'")
         };
-        let transport = if private { "-insecure" } else { "-plaintext" };
-        println!("  grpcurl {transport}{data} {grpc} {SERVICE}/{method}");
+        format!("  grpcurl {transport}{data} {grpc} {SERVICE}/{method}")
     };
-    println!(
-        "A made-up chain: valid in form, worthless in value. Notes in it are random bytes, and its tree"
-    );
-    println!("states use a stand-in hash, so wallets can sync it but find nothing. Try:\n");
-    call("", "GetLightdInfo");
-    call(
-        r#"{"start":{"height":1},"end":{"height":10}}"#,
-        "GetBlockRange",
-    );
+    let mut lines = vec![
+        "A made-up chain: valid in form, worthless in value. Notes in it are random bytes, and its tree".into(),
+        "states use a stand-in hash, so wallets can sync it but find nothing. Try:\n".into(),
+        call("", "GetLightdInfo"),
+        call(
+            r#"{"start":{"height":1},"end":{"height":10}}"#,
+            "GetBlockRange",
+        ),
+    ];
     for hint in &hints.transactions {
         if hint.kind == Kind::Ironwood {
-            call(&format!(r#"{{"height":{}}}"#, hint.height), "GetBlock");
+            let request = format!(r#"{{"height":{}}}"#, hint.height);
+            lines.push(call(&request, "GetBlock"));
         }
     }
     if let Some(busy) = hints.addresses.first() {
-        call(
-            &format!(r#"{{"addresses":["{}"]}}"#, busy.address),
-            "GetTaddressBalance",
-        );
+        let request = format!(r#"{{"addresses":["{}"]}}"#, busy.address);
+        lines.push(call(&request, "GetTaddressBalance"));
     }
-    call("", "GetMempoolStream");
-    println!("  curl http://{http}/readyz\n");
-    println!("Ctrl-C ends it.\n");
+    lines.push(call("", "GetMempoolStream"));
+    lines.push(format!("  curl http://{http}/readyz\n"));
+    lines.push("Ctrl-C ends it.\n".into());
+    // A demo without a reader is as good as one with.
+    let _ = writeln!(io::stdout(), "{}", lines.join("\n"));
 }

@@ -4,8 +4,6 @@
 //! feeds ingest, ingest that writes the index, serve that answers from it, signals that end it. What a block means, how it lies on
 //! disk and what a wallet is told are the rooms' own affairs.
 
-#![expect(clippy::print_stdout, reason = "a program speaks to its user")]
-
 pub mod cli;
 pub mod config;
 pub mod demo;

@@ -1,6 +1,9 @@
 //! `lightship`: see `lightship --help`.
 
-use std::process::ExitCode;
+use std::{
+    io::{self, Write},
+    process::ExitCode,
+};
 
 use clap::Parser;
 use lightship_daemon::{
@@ -20,7 +23,8 @@ fn main() -> ExitCode {
     match done {
         Ok(code) => code,
         Err(problem) => {
-            eprintln!("lightship: {problem:#}");
+            // Where nobody reads, the exit code has to do.
+            let _ = writeln!(io::stderr(), "lightship: {problem:#}");
             ExitCode::FAILURE
         }
     }

@@ -34,6 +34,8 @@ use crate::{
 
 /// The longest pause between two questions for the genesis block at start.
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+/// How long a node is given to say which network it is on, where it need not be known.
+const GLANCE: Duration = Duration::from_secs(2);
 /// How long the ingest thread may take to end; a source that hangs is left behind.
 const INGEST_GRACE: Duration = Duration::from_secs(2);
 
@@ -268,6 +270,7 @@ async fn open_store(
             _ => found,
         },
         (None, Some(network)) => {
+            refuse_another_network(upstream, network).await?;
             let genesis = network
                 .genesis_display()
                 .parse()
@@ -286,6 +289,23 @@ async fn open_store(
     };
     let opened = task::spawn_blocking(move || Writer::open(&dir, id)).await?;
     opened.with_context(|| format!("cannot open the index in {}", store.data_dir.display()))
+}
+
+/// Asks the node, if it answers at once, before a folder is given to a network that it is not on.
+async fn refuse_another_network(upstream: &Upstream, network: Network) -> anyhow::Result<()> {
+    let source = upstream.source.clone();
+    let asked = task::spawn_blocking(move || source.genesis());
+    // A node that is away, or wants other credentials, is ingest's to wait for or to refuse.
+    if let Ok(Ok(Ok(genesis))) = tokio::time::timeout(GLANCE, asked).await
+        && genesis.to_string() != network.genesis_display()
+    {
+        bail!(
+            "the node at {} is not on network {network}: its first block is {genesis}, not {}",
+            upstream.name,
+            network.genesis_display()
+        );
+    }
+    Ok(())
 }
 
 fn new_store(network: Network, genesis: BlockHash, store: &Store) -> StoreId {

@@ -1,6 +1,7 @@
 //! Logs: one line an event on standard error, chosen by `RUST_LOG`.
 //!
-//! While a progress bar is shown, lines are printed above it. No line names a client.
+//! While a progress bar is shown, lines are printed above it. No line names a client. A log that cannot be written (its reader is gone, its disk
+//! full) is lost and ends nothing.
 
 use std::io::{self, Write};
 
@@ -39,9 +40,11 @@ struct Line<'a>(&'a MultiProgress);
 
 impl Write for Line<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.suspend(|| io::stderr().write(bytes))
+        // The subscriber would report a failure where it failed, and panic.
+        let _ = self.0.suspend(|| io::stderr().write_all(bytes));
+        Ok(bytes.len())
     }
     fn flush(&mut self) -> io::Result<()> {
-        io::stderr().flush()
+        Ok(())
     }
 }

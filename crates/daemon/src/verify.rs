@@ -1,6 +1,9 @@
 //! `lightship verify`: every checksum and link of a data directory.
 
-use std::process::ExitCode;
+use std::{
+    io::{self, Write},
+    process::ExitCode,
+};
 
 use anyhow::Context;
 
@@ -10,20 +13,28 @@ use crate::cli::VerifyArgs;
 ///
 /// # Errors
 ///
-/// If the directory cannot be read as an index at all.
+/// If the directory cannot be read as an index at all, or the report not written.
 pub fn verify(typed: &VerifyArgs) -> anyhow::Result<ExitCode> {
-    let mut findings = 0u64;
+    let mut report = io::stdout().lock();
+    let mut told = Ok(());
     let summary = lightship_index::verify(&typed.data_dir, &mut |finding| {
-        findings += 1;
-        println!("{finding}");
+        if told.is_ok() {
+            told = writeln!(report, "{finding}");
+        }
     })
     .with_context(|| format!("cannot verify {}", typed.data_dir.display()))?;
-    println!("{summary}");
-    if findings == 0 {
-        println!("nothing is wrong");
-        Ok(ExitCode::SUCCESS)
-    } else {
-        println!("{findings} things are wrong: move the folder away and build the index anew");
-        Ok(ExitCode::FAILURE)
-    }
+    let (verdict, code) = match summary.findings {
+        0 => ("nothing is wrong".into(), ExitCode::SUCCESS),
+        1 => (
+            "one thing is wrong: move the folder away and build the index anew".into(),
+            ExitCode::FAILURE,
+        ),
+        more => (
+            format!("{more} things are wrong: move the folder away and build the index anew"),
+            ExitCode::FAILURE,
+        ),
+    };
+    told.and_then(|()| writeln!(report, "{summary}\n{verdict}"))
+        .context("cannot write the report")?;
+    Ok(code)
 }

@@ -303,3 +303,68 @@ fn two_programs_do_not_write_one_index() {
     assert_eq!(code, 1);
     assert!(text.contains("locked") && text.contains(dir), "{text}");
 }
+
+/// A folder was given to the network that was typed, though the node was on another, and then refused the right one.
+#[test]
+fn a_folder_is_not_given_to_a_network_that_the_node_is_not_on() {
+    let node = SimulatedNode::from_blocks(
+        lightship_chain::build::Activations::new(&[]),
+        [lightship_chain::build::regtest_genesis().bytes],
+    )
+    .unwrap();
+    let port = http::Running::start(node, http::Settings::default()).unwrap();
+    let folder = TempDir::new().unwrap();
+    let dir = folder.path().join("index");
+    let on = |network| {
+        let dir = dir.to_str().unwrap();
+        run(&[
+            "index",
+            "--node",
+            &port.url(),
+            "--data-dir",
+            dir,
+            "--network",
+            network,
+        ])
+    };
+    let refused = on("main");
+    let text = String::from_utf8(refused.stderr).unwrap();
+    assert_eq!(refused.status.code(), Some(1));
+    assert!(text.contains("not on network main"), "{text}");
+    let taken = on("regtest");
+    assert!(
+        taken.status.success(),
+        "{}",
+        String::from_utf8_lossy(&taken.stderr)
+    );
+}
+
+/// A log that could not be written made the program panic.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_log_that_cannot_be_written_ends_nothing() {
+    let temporary = TempDir::new().unwrap();
+    let port = TcpListener::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap()
+        .to_string();
+    let arguments = [
+        "demo",
+        "--blocks",
+        "10",
+        "--grpc-listen",
+        "127.0.0.1:0",
+        "--http-listen",
+        &port,
+    ];
+    let full = fs::OpenOptions::new()
+        .write(true)
+        .open("/dev/full")
+        .unwrap();
+    let demo = Running::start_mute(&arguments, temporary.path(), full);
+    demo.until_it_listens(&port);
+    assert!(get(&port, "/livez").0.contains("200"));
+    let (status, took) = demo.stop();
+    assert!(status.success() && took < STOP, "{status} after {took:?}");
+}

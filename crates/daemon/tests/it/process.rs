@@ -1,7 +1,9 @@
 //! A `lightship` process under test: started on free ports, read line by line, stopped by signal.
 
 use std::{
+    fs::File,
     io::{BufRead, BufReader, Read},
+    net::TcpStream,
     path::Path,
     process::{Child, Command, ExitStatus, Output, Stdio},
     sync::mpsc,
@@ -98,6 +100,31 @@ impl Running {
         rest.split_whitespace().next().unwrap().to_owned()
     }
 
+    /// Starts it with `log` to write to, where nothing can be read.
+    pub(crate) fn start_mute(arguments: &[&str], temporary: &Path, log: File) -> Running {
+        let child = lightship(arguments)
+            .env("TMPDIR", temporary)
+            .stdout(Stdio::null())
+            .stderr(log)
+            .spawn()
+            .unwrap();
+        let (_, lines) = mpsc::channel();
+        Running {
+            child,
+            lines,
+            seen: Vec::new(),
+        }
+    }
+
+    /// Waits until somebody takes connections at `address`.
+    pub(crate) fn until_it_listens(&self, address: &str) {
+        let deadline = Instant::now() + PATIENCE;
+        while TcpStream::connect(address).is_err() {
+            assert!(Instant::now() < deadline, "nobody listens at {address}");
+            thread::sleep(Duration::from_millis(10));
+        }
+    }
+
     /// Sends SIGTERM and waits: how it ended, and how long that took.
     pub(crate) fn stop(self) -> (ExitStatus, Duration) {
         self.terminate();
@@ -143,7 +170,7 @@ impl Drop for Running {
 
 /// `GET path` over plain HTTP/1.1: the status line and the body.
 pub(crate) fn get(address: &str, path: &str) -> (String, String) {
-    use std::{io::Write, net::TcpStream};
+    use std::io::Write;
     let mut stream = TcpStream::connect(address).unwrap();
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
     write!(
