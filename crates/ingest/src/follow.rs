@@ -57,6 +57,9 @@ pub(crate) struct Held {
 /// An extension of more blocks than this is called catching up.
 const MANY_BLOCKS: usize = 10;
 
+/// With fewer blocks than this to come, readers see a tip when it is indexed and not before.
+const NEAR_BLOCKS: u32 = 100;
+
 impl Run {
     /// One step towards the source's tip.
     pub(crate) fn step(&mut self) -> Result<Step, Trouble> {
@@ -72,7 +75,13 @@ impl Run {
         if ours == Some(theirs) && !self.appender.is_mid_range() {
             return self.settle(theirs);
         }
-        if ours.is_none_or(|ours| ours.height < theirs.height) {
+        self.progress.set_target(Some(theirs));
+        // Near the tip only what was fetched and found to link is shown, and from afar only what the node stands by: one that names a tip and
+        // cannot give it moves nobody.
+        let near = |ours: BlockId| theirs.height.get() <= ours.height.get() + NEAR_BLOCKS;
+        if !ours.is_some_and(near)
+            && self.ask(move |source| source.hash_at(theirs.height))? == Some(theirs.hash)
+        {
             self.announce(Some(theirs));
         }
         let final_through = theirs

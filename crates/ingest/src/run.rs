@@ -171,10 +171,10 @@ impl Run {
 
     /// Makes the source's tip known to readers and watchers.
     pub(crate) fn announce(&mut self, tip: Option<BlockId>) {
+        self.progress.set_target(tip);
         if tip != self.target {
             self.target = tip;
             self.appender.announce(tip);
-            self.progress.set_target(tip);
         }
     }
 

@@ -346,6 +346,46 @@ fn a_height_that_collapses_for_one_answer_drops_nothing() {
     running.stop();
 }
 
+/// The tip was shown to wallets before anything was known of it but its name.
+#[test]
+fn a_tip_that_the_node_cannot_give_is_not_shown() {
+    let source = Scripted::new(41, 200);
+    let dir = tempfile::tempdir().unwrap();
+    let running = start(&source, dir.path(), settings());
+    running.reaches(source.best());
+    let tip = source.best();
+    let shown = Arc::new(AtomicU64::new(0));
+    running.reader.on_publish({
+        let shown = Arc::clone(&shown);
+        Box::new(move |view| {
+            let unproven = view.target().is_some_and(|target| target != tip);
+            shown.fetch_add(u64::from(unproven), Ordering::Relaxed);
+        })
+    });
+    // Of the height that is next, of the tip's own, and of one far away.
+    for above in [1, 0, 5_000] {
+        let lie = BlockId {
+            height: Height::new(tip.height.get() + above),
+            hash: BlockHash::from_internal([0xab; 32]),
+        };
+        let before = running.progress.snapshot();
+        source.script(move |call| match call {
+            Call::Wait => Act::Fail(refused()),
+            Call::Tip => Act::Tip(Some(lie)),
+            _ => Act::Go,
+        });
+        running.snapshot_when("the lie is found out", |seen| {
+            seen.stalls > before.stalls || seen.unproven_drops > before.unproven_drops
+        });
+        source.heal();
+        running.snapshot_when("the node is believed again", |seen| {
+            seen.state == State::Following && seen.target == Some(tip)
+        });
+    }
+    assert_eq!(shown.load(Ordering::Relaxed), 0);
+    running.stop();
+}
+
 #[test]
 fn on_a_public_network_a_node_that_starts_over_empties_nothing() {
     let source = Scripted::new(29, 300);
