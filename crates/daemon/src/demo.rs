@@ -98,7 +98,7 @@ pub fn demo(typed: &DemoArgs, bars: MultiProgress) -> anyhow::Result<ExitCode> {
         ticker.join().ok().context("the demo's clock panicked")?;
         served
     });
-    runtime.shutdown_timeout(Duration::from_millis(500));
+    runtime.shutdown_timeout(run::RUNTIME_GRACE);
     done
 }
 

@@ -8,6 +8,7 @@ pub mod cli;
 pub mod config;
 pub mod demo;
 mod meters;
+mod open_files;
 pub mod run;
 mod show;
 mod signals;

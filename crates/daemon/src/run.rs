@@ -29,15 +29,19 @@ use tracing::{info, warn};
 use crate::{
     cli::{IndexArgs, ListenArgs, ServeArgs},
     config::{self, Store},
-    show, signals,
+    open_files, show, signals,
 };
 
 /// The longest pause between two questions for the genesis block at start.
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 /// How long a node is given to say which network it is on, where it need not be known.
 const GLANCE: Duration = Duration::from_secs(2);
+/// What still blocks a thread of the runtime after that (a node that hangs) does not hold the process.
+pub(crate) const RUNTIME_GRACE: Duration = Duration::from_millis(300);
+/// Running answers end within this, so that the process does within 5 s.
+const ANSWERS_GRACE: Duration = Duration::from_secs(4);
 /// How long the ingest thread may take to end; a source that hangs is left behind.
-const INGEST_GRACE: Duration = Duration::from_secs(2);
+const INGEST_GRACE: Duration = Duration::from_millis(500);
 
 /// Where blocks and answers come from.
 #[derive(Clone)]
@@ -84,26 +88,30 @@ pub fn index(typed: &IndexArgs, bars: MultiProgress) -> anyhow::Result<ExitCode>
     let upstream = connect(&typed.node)?;
     let store = Store::new(&typed.store);
     let stop = Stop::new();
-    runtime()?.block_on(async {
+    let runtime = runtime()?;
+    let done = runtime.block_on(async {
         let mut asked = signals::stop_requested()?;
         let opened = tokio::select! {
             opened = open_store(&upstream, network, &store) => opened?,
-            _ = asked.changed() => return Ok(ExitCode::SUCCESS),
+            _ = asked.changed() => bail!("stopped before anything was indexed"),
         };
         let ingest = Ingest::start(&upstream, opened, &store, Until::Tip, stop.clone(), bars)?;
         let mut finished = ingest.finished.clone();
-        tokio::select! {
-            _ = finished.wait_for(|done| *done) => {}
-            _ = asked.changed() => {}
-        }
+        let complete = tokio::select! {
+            _ = finished.wait_for(|done| *done) => true,
+            _ = asked.changed() => false,
+        };
         let tip = ingest.progress.snapshot().indexed;
         ingest.end().await?;
-        match tip {
-            Some(tip) => info!("the index ends at block {tip}"),
-            None => info!("the index is empty"),
+        let end = tip.map_or("before genesis".into(), |tip| format!("at block {tip}"));
+        if !complete {
+            bail!("stopped {end}, short of the node's tip: the same command goes on from there");
         }
+        info!("the index ends {end}");
         Ok(ExitCode::SUCCESS)
-    })
+    });
+    runtime.shutdown_timeout(RUNTIME_GRACE);
+    done
 }
 
 fn connect(typed: &crate::cli::NodeArgs) -> anyhow::Result<Upstream> {
@@ -152,8 +160,7 @@ pub fn serve_from(
         )
         .await
     });
-    // What still blocks a thread of the runtime (a node that hangs) must not hold the process.
-    runtime.shutdown_timeout(Duration::from_millis(500));
+    runtime.shutdown_timeout(RUNTIME_GRACE);
     done
 }
 
@@ -190,7 +197,7 @@ pub(crate) async fn serve_on(
     network: Option<Network>,
     store: &Store,
     (grpc, http): (TcpListener, TcpListener),
-    settings: lightship_serve::Settings,
+    mut settings: lightship_serve::Settings,
     bars: MultiProgress,
     mut asked: watch::Receiver<bool>,
 ) -> anyhow::Result<ExitCode> {
@@ -204,6 +211,8 @@ pub(crate) async fn serve_on(
         grpc.local_addr()?,
         http.local_addr()?
     );
+    settings.shutdown_grace = ANSWERS_GRACE;
+    settings.limits.connections = open_files::room_for_connections(settings.limits.connections)?;
     let opening = open_store(&upstream, network, store);
     let opened = tokio::select! {
         opened = lightship_serve::waiting(&grpc, &http, &settings, "the node has not answered yet", opening) => opened?,

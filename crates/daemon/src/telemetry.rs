@@ -11,11 +11,17 @@ use tracing_subscriber::{EnvFilter, fmt::MakeWriter};
 /// What is logged when `RUST_LOG` does not say otherwise.
 const DEFAULT_FILTER: &str = "info,h2=warn,hyper=warn,hyper_util=warn,tonic=warn,tower=warn";
 
+/// Below these levels the HTTP client writes requests out, with the node's password in them: not even `RUST_LOG=trace` goes there.
+const NEVER_FINER: [&str; 2] = ["ureq=warn", "ureq_proto=warn"];
+
 /// Starts logging for the whole process; returns the place where bars are drawn.
 pub fn start() -> MultiProgress {
     let bars = MultiProgress::new();
-    let filter =
+    let mut filter =
         EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(DEFAULT_FILTER));
+    for directive in NEVER_FINER {
+        filter = filter.add_directive(directive.parse().expect("these directives are valid"));
+    }
     // A second start in one process (tests) keeps the first subscriber.
     let _ = tracing_subscriber::fmt()
         .with_env_filter(filter)
