@@ -5,6 +5,7 @@
 
 pub mod build;
 pub mod ranges;
+pub mod record;
 
 use std::{fmt, time::Duration};
 
