@@ -31,6 +31,24 @@ pub enum Error {
         "--donation-address: expected a unified address (u1…, utest1… or uregtest1…) of at most 255 characters"
     )]
     DonationAddress,
+    /// A setting without which the command makes no sense.
+    #[error(
+        "{flag} is missing: give the flag, {variable}, or {key} in the file that --config names"
+    )]
+    Missing {
+        /// The flag.
+        flag: &'static str,
+        /// Its variable.
+        variable: &'static str,
+        /// Its key.
+        key: &'static str,
+    },
+    /// Half of a login.
+    #[error("--node-user and --node-password-file go together: give both or neither")]
+    HalfLogin,
+    /// Two logins.
+    #[error("--node-cookie and --node-user exclude each other: give one of them")]
+    TwoLogins,
     /// `--tls-cert` without `--tls-key`, or the other way round.
     #[error("--tls-cert and --tls-key go together: give both or neither")]
     HalfCertificate,
@@ -56,19 +74,26 @@ pub fn network(typed: &str) -> Result<Option<Network>, Error> {
 
 /// How to reach the node.
 pub fn endpoint(typed: &NodeArgs) -> Result<Endpoint, Error> {
+    let node = typed.node.as_deref().ok_or(Error::Missing {
+        flag: "--node",
+        variable: "LIGHTSHIP_NODE",
+        key: "node",
+    })?;
     let credentials = match (
         &typed.node_cookie,
         &typed.node_user,
         &typed.node_password_file,
     ) {
-        (Some(cookie), _, _) => Credentials::Cookie(cookie.clone()),
+        (None, None, None) => Credentials::None,
+        (Some(cookie), None, None) => Credentials::Cookie(cookie.clone()),
         (None, Some(user), Some(password_file)) => Credentials::UserPassword {
             user: user.clone(),
             password_file: password_file.clone(),
         },
-        _ => Credentials::None,
+        (Some(_), _, _) => return Err(Error::TwoLogins),
+        (None, _, _) => return Err(Error::HalfLogin),
     };
-    Ok(Endpoint::new(&typed.node, credentials)?)
+    Ok(Endpoint::new(node, credentials)?)
 }
 
 /// Where the index lies and how it is built.
@@ -84,13 +109,18 @@ pub struct Store {
 
 impl Store {
     /// From what was typed.
-    pub fn new(typed: &StoreArgs) -> Store {
-        let usual = Store::in_folder(typed.data_dir.clone());
-        Store {
+    pub fn new(typed: &StoreArgs) -> Result<Store, Error> {
+        let data_dir = typed.data_dir.clone().ok_or(Error::Missing {
+            flag: "--data-dir",
+            variable: "LIGHTSHIP_DATA_DIR",
+            key: "data-dir",
+        })?;
+        let usual = Store::in_folder(data_dir);
+        Ok(Store {
             range_blocks: typed.range_blocks,
             build_threads: typed.build_threads.unwrap_or(usual.build_threads),
             ..usual
-        }
+        })
     }
 
     /// In that folder, with the machine's cores as the number of threads.
@@ -195,6 +225,32 @@ mod tests {
         ] {
             assert!(origins(wrong).is_err(), "{wrong}");
         }
+    }
+
+    fn node(cookie: bool, user: bool, password: bool) -> Result<Endpoint, Error> {
+        endpoint(&NodeArgs {
+            node: Some("http://127.0.0.1:8232".into()),
+            node_cookie: cookie.then(|| "cookie".into()),
+            node_user: user.then(|| "user".into()),
+            node_password_file: password.then(|| "password".into()),
+            network: "auto".into(),
+        })
+    }
+
+    #[test]
+    fn one_whole_login_or_none_is_taken() {
+        for (cookie, user, password) in [
+            (false, false, false),
+            (true, false, false),
+            (false, true, true),
+        ] {
+            assert!(node(cookie, user, password).is_ok());
+        }
+        let refused = node(false, true, false).unwrap_err().to_string();
+        assert!(refused.contains("--node-password-file"), "{refused}");
+        assert!(node(false, false, true).is_err());
+        let refused = node(true, true, true).unwrap_err().to_string();
+        assert!(refused.contains("--node-cookie"), "{refused}");
     }
 
     #[test]

@@ -38,8 +38,6 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 const GLANCE: Duration = Duration::from_secs(2);
 /// What still blocks a thread of the runtime after that (a node that hangs) does not hold the process.
 pub(crate) const RUNTIME_GRACE: Duration = Duration::from_millis(300);
-/// Running answers end within this, so that the process does within 5 s.
-const ANSWERS_GRACE: Duration = Duration::from_secs(4);
 /// How long the ingest thread may take to end; a source that hangs is left behind.
 const INGEST_GRACE: Duration = Duration::from_millis(500);
 
@@ -71,7 +69,7 @@ pub fn serve(typed: &ServeArgs, bars: MultiProgress) -> anyhow::Result<ExitCode>
     serve_from(
         upstream,
         network,
-        &Store::new(&typed.store),
+        &Store::new(&typed.store)?,
         &typed.listen,
         settings,
         bars,
@@ -86,7 +84,7 @@ pub fn serve(typed: &ServeArgs, bars: MultiProgress) -> anyhow::Result<ExitCode>
 pub fn index(typed: &IndexArgs, bars: MultiProgress) -> anyhow::Result<ExitCode> {
     let network = config::network(&typed.node.network)?;
     let upstream = connect(&typed.node)?;
-    let store = Store::new(&typed.store);
+    let store = Store::new(&typed.store)?;
     let stop = Stop::new();
     let runtime = runtime()?;
     let done = runtime.block_on(async {
@@ -164,7 +162,7 @@ pub fn serve_from(
     done
 }
 
-/// `settings` with what was typed of certificates and browsers.
+/// `settings` with what was typed of certificates, browsers and limits.
 pub(crate) fn transport(
     listen: &ListenArgs,
     settings: lightship_serve::Settings,
@@ -187,7 +185,7 @@ pub(crate) fn transport(
     Ok(lightship_serve::Settings {
         certificate,
         origins: config::origins(&listen.cors_origins)?,
-        ..settings
+        ..listen.tuning.apply(settings)
     })
 }
 
@@ -211,7 +209,6 @@ pub(crate) async fn serve_on(
         grpc.local_addr()?,
         http.local_addr()?
     );
-    settings.shutdown_grace = ANSWERS_GRACE;
     settings.limits.connections = open_files::room_for_connections(settings.limits.connections)?;
     let opening = open_store(&upstream, network, store);
     let opened = tokio::select! {

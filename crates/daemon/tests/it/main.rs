@@ -1,7 +1,7 @@
 //! Integration tests of the program and of the workspace as a whole, one binary.
 //!
 //! A new test goes into the file of its subject: `imports.rs` (who may depend on whom), `cli.rs` (what a user types and sees; `process.rs`
-//! starts and stops the program for it), `tls.rs`.
+//! starts and stops the program for it), `settings.rs` (the file, `config` and `check`), `tls.rs`.
 //! Tests that need a real node live in `harness` under `e2e::`.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
@@ -9,4 +9,5 @@
 mod cli;
 mod imports;
 mod process;
+mod settings;
 mod tls;

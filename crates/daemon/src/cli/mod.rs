@@ -3,10 +3,22 @@
 //! In: the process's arguments. Out: plain values as the user gave them. What they mean together, and whether they
 //! can be used, is decided in [`crate::config`].
 
+mod tuning;
+
 use std::{net::SocketAddr, num::NonZeroU32, num::NonZeroUsize, path::PathBuf};
 
 use clap::{Args, Parser, Subcommand};
 use lightship_chain::Upgrade;
+
+pub use tuning::TuningArgs;
+
+/// A time that is waited for, in seconds.
+fn seconds(typed: &str) -> Result<u64, String> {
+    match typed.parse() {
+        Ok(seconds @ 1..=86_400) => Ok(seconds),
+        _ => Err("expected 1 to 86400 seconds".into()),
+    }
+}
 
 /// A Zcash indexer and light-wallet server.
 ///
@@ -29,6 +41,10 @@ pub enum Command {
     Serve(ServeArgs),
     /// Build the index up to the node's tip, then exit
     Index(IndexArgs),
+    /// Print the settings that the same flags would make `serve` use, with where each comes from
+    Config(ServeArgs),
+    /// Test what the same flags would make `serve` use: node, disk, ports, certificate
+    Check(ServeArgs),
     /// Check every checksum and link of a data directory and say what is wrong where
     Verify(VerifyArgs),
 }
@@ -74,7 +90,7 @@ pub struct ListenArgs {
     pub tls_key: Option<PathBuf>,
 
     /// Do not warn when wallets are spoken to in plaintext on an address that others can reach
-    #[arg(long)]
+    #[arg(long, env = "LIGHTSHIP_NO_TLS_VERY_INSECURE", value_name = "BOOL", default_value = "false", num_args = 0..=1, require_equals = true, default_missing_value = "true", action = clap::ArgAction::Set)]
     pub no_tls_very_insecure: bool,
 
     /// Pages that may call over gRPC-web: * for all, none, or their origins (scheme and host) with commas between
@@ -85,6 +101,18 @@ pub struct ListenArgs {
         default_value = "*"
     )]
     pub cors_origins: String,
+
+    #[command(flatten)]
+    #[expect(missing_docs, reason = "flattened")]
+    pub tuning: TuningArgs,
+}
+
+/// A file of settings.
+#[derive(Debug, Args)]
+pub struct ConfigArgs {
+    /// TOML file whose keys are these flags' names without the dashes in front; a flag counts more, and so does its variable
+    #[arg(long, env = "LIGHTSHIP_CONFIG", value_name = "FILE")]
+    pub config: Option<PathBuf>,
 }
 
 /// `lightship demo`.
@@ -134,33 +162,18 @@ fn upgrade(name: &str) -> Result<Upgrade, String> {
 pub struct NodeArgs {
     /// The node's JSON-RPC, such as http://127.0.0.1:8232 (zebrad, zakurad or zcashd)
     #[arg(long, env = "LIGHTSHIP_NODE", value_name = "URL")]
-    pub node: String,
+    pub node: Option<String>,
 
     /// The cookie file the node writes at each start; read again when it changes
-    #[arg(
-        long,
-        env = "LIGHTSHIP_NODE_COOKIE",
-        value_name = "FILE",
-        conflicts_with = "node_user"
-    )]
+    #[arg(long, env = "LIGHTSHIP_NODE_COOKIE", value_name = "FILE")]
     pub node_cookie: Option<PathBuf>,
 
     /// User name for the node's JSON-RPC; needs --node-password-file
-    #[arg(
-        long,
-        env = "LIGHTSHIP_NODE_USER",
-        value_name = "NAME",
-        requires = "node_password_file"
-    )]
+    #[arg(long, env = "LIGHTSHIP_NODE_USER", value_name = "NAME")]
     pub node_user: Option<String>,
 
     /// File whose first line is the password for --node-user
-    #[arg(
-        long,
-        env = "LIGHTSHIP_NODE_PASSWORD_FILE",
-        value_name = "FILE",
-        requires = "node_user"
-    )]
+    #[arg(long, env = "LIGHTSHIP_NODE_PASSWORD_FILE", value_name = "FILE")]
     pub node_password_file: Option<PathBuf>,
 
     /// The network the node must be on: main, test, regtest, or auto to take what it is on
@@ -178,7 +191,7 @@ pub struct NodeArgs {
 pub struct StoreArgs {
     /// Folder for the index; made if it is not there
     #[arg(long, env = "LIGHTSHIP_DATA_DIR", value_name = "DIR")]
-    pub data_dir: PathBuf,
+    pub data_dir: Option<PathBuf>,
 
     /// Blocks in each sealed range; fixed when the index is made
     #[arg(long, env = "LIGHTSHIP_RANGE_BLOCKS", value_name = "N")]
@@ -192,6 +205,10 @@ pub struct StoreArgs {
 /// `lightship serve`.
 #[derive(Debug, Args)]
 pub struct ServeArgs {
+    #[command(flatten)]
+    #[expect(missing_docs, reason = "flattened")]
+    pub config: ConfigArgs,
+
     #[command(flatten)]
     #[expect(missing_docs, reason = "flattened")]
     pub node: NodeArgs,
@@ -209,13 +226,17 @@ pub struct ServeArgs {
     pub donation_address: Option<String>,
 
     /// Answer Ping, which lets anyone hold a call open for up to 10 s; for tests only
-    #[arg(long)]
+    #[arg(long, env = "LIGHTSHIP_PING_VERY_INSECURE", value_name = "BOOL", default_value = "false", num_args = 0..=1, require_equals = true, default_missing_value = "true", action = clap::ArgAction::Set)]
     pub ping_very_insecure: bool,
 }
 
 /// `lightship index`.
 #[derive(Debug, Args)]
 pub struct IndexArgs {
+    #[command(flatten)]
+    #[expect(missing_docs, reason = "flattened")]
+    pub config: ConfigArgs,
+
     #[command(flatten)]
     #[expect(missing_docs, reason = "flattened")]
     pub node: NodeArgs,
@@ -252,21 +273,5 @@ mod tests {
                 .command
                 .is_none()
         );
-    }
-
-    #[test]
-    fn a_user_without_a_password_file_is_refused() {
-        let typed = [
-            "lightship",
-            "index",
-            "--node",
-            "http://a",
-            "--data-dir",
-            "d",
-            "--node-user",
-            "u",
-        ];
-        let refused = Cli::try_parse_from(typed).unwrap_err().to_string();
-        assert!(refused.contains("--node-password-file"), "{refused}");
     }
 }
