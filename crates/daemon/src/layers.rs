@@ -321,6 +321,7 @@ fn text_of(value: &DeValue<'_>) -> Result<String, &'static str> {
         DeValue::String(text) => Ok(text.to_string()),
         DeValue::Integer(number) if number.radix() == 10 => Ok(number.as_str().replace('_', "")),
         DeValue::Boolean(value) => Ok(value.to_string()),
+        DeValue::Array(list) if list.is_empty() => Err("an empty list"),
         DeValue::Array(list) => list
             .iter()
             .map(|item| match item.get_ref() {

@@ -11,6 +11,7 @@
 mod address;
 mod answer;
 mod backend;
+mod clients;
 mod connection;
 mod grpc;
 mod http;
@@ -35,6 +36,7 @@ mod web;
 mod wire;
 
 pub use backend::{Backend, NodeHealth};
+pub use clients::{AddressBlock, Clients, NoAddressBlock};
 pub use server::{Error, serve};
 pub use settings::{Build, Http2, Limits, Readiness, Settings};
 pub use status::Refusal;

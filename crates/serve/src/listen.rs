@@ -16,6 +16,7 @@ use tokio::{
 use tokio_util::task::TaskTracker;
 
 use crate::{
+    clients::{Peer, Shares},
     connection::{Calls, Driver, Gathering},
     grpc::{Router, Shared},
     limits::Places,
@@ -35,6 +36,8 @@ pub(crate) struct Wallets {
     door: Door,
     places: Places,
     room: Arc<Semaphore>,
+    /// Connections, counted by client.
+    shares: Arc<Shares>,
 }
 
 impl Wallets {
@@ -46,15 +49,20 @@ impl Wallets {
             shared: Arc::clone(shared),
             patrol,
             door: Door::new(settings.certificate.as_deref(), limits),
-            places: Places::new(limits.streams, limits.streams_per_connection),
+            places: Places::new(
+                limits.streams,
+                limits.streams_per_connection,
+                settings.clients.streams,
+            ),
             room: Arc::new(Semaphore::new(
                 limits.connections.min(Semaphore::MAX_PERMITS),
             )),
+            shares: Shares::new(settings.clients.connections),
         })
     }
 
     /// Serves one connection to its end, or until the server stops and its answers have ended.
-    async fn connection(self: Arc<Self>, stream: TcpStream, calls: Calls) {
+    async fn connection(self: Arc<Self>, stream: TcpStream, peer: Peer, calls: Calls) {
         if let Err(error) = stream.set_nodelay(true) {
             tracing::debug!(%error, "a connection cannot do without delay");
         }
@@ -70,7 +78,8 @@ impl Wallets {
                 return;
             }
         };
-        let router = Router::new(Arc::clone(&self.shared), self.places.for_connection());
+        let places = self.places.for_connection(matches!(peer, Peer::Proxy));
+        let router = Router::new(Arc::clone(&self.shared), places, peer);
         let service = hyper::service::service_fn(move |request| {
             let router = router.clone();
             async move { Ok::<_, std::convert::Infallible>(web::answer(router, request).await) }
@@ -124,22 +133,32 @@ pub(crate) async fn accept(
             .acquire_owned()
             .await
             .expect("the semaphore is never closed");
-        let stream = match listener.accept().await {
-            Ok((stream, _)) => stream,
+        let (stream, address) = match listener.accept().await {
+            Ok(accepted) => accepted,
             Err(error) => {
                 tracing::warn!(%error, "cannot accept a connection");
                 tokio::time::sleep(ACCEPT_PAUSE).await;
                 continue;
             }
         };
+        let peer = wallets.shared.query.settings.clients.peer(address.ip());
+        let client = match peer {
+            Peer::Client(client) => client,
+            Peer::Proxy => None,
+        };
+        let Some(share) = wallets.shares.take(client) else {
+            // Hung up on at once: it has enough of them to wait for.
+            metrics::counter!("lightship_serve_refused_connections_total").increment(1);
+            continue;
+        };
         let calls = Calls::new(wallets.patrol.clone());
         let lent = calls.lent();
-        let connection = Arc::clone(&wallets).connection(stream, calls);
+        let connection = Arc::clone(&wallets).connection(stream, peer, calls);
         // Calls over HTTP/2 are watched one by one. HTTP/1.1 has one at a time, so its connection is watched.
         let connection = Watched::new(connection, wallets.patrol.clone(), lent);
         connections.spawn(async move {
             connection.await;
-            drop(place);
+            drop((place, share));
         });
     }
 }

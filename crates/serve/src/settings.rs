@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use crate::{tls::Certificate, web::Origins};
+use crate::{clients::Clients, tls::Certificate, web::Origins};
 
 /// How the server answers. `Settings::default()` is what a public server wants.
 #[derive(Clone, Debug)]
@@ -27,6 +27,8 @@ pub struct Settings {
     pub origins: Origins,
     /// Bounds on what wallets can ask and hold.
     pub limits: Limits,
+    /// What each client may have of them.
+    pub clients: Clients,
     /// The transport.
     pub http2: Http2,
     /// How often the node is asked for its mempool while it answers.
@@ -126,6 +128,7 @@ impl Default for Settings {
             certificate: None,
             origins: Origins::Any,
             limits: Limits::default(),
+            clients: Clients::default(),
             http2: Http2::default(),
             mempool_poll: Duration::from_millis(400),
             shutdown_grace: Duration::from_secs(5),

@@ -145,7 +145,7 @@ pub enum Refusal {
     /// Too many long answers at once.
     #[error("too many streams are open {whose}; try again soon")]
     TooManyStreams {
-        /// `on this server` or `on this connection`.
+        /// `on this server`, `on this connection` or `from this network`.
         whose: &'static str,
     },
     /// An answer longer than clients receive.

@@ -3,7 +3,8 @@
 use std::{num::NonZeroU32, time::Duration};
 
 use clap::Args;
-use lightship_serve::{Http2, Limits, Settings};
+use http::HeaderName;
+use lightship_serve::{AddressBlock, Clients, Http2, Limits, Settings};
 
 use super::seconds;
 
@@ -26,6 +27,40 @@ pub struct TuningArgs {
     /// Long answers at once on one connection
     #[arg(long, env = "LIGHTSHIP_MAX_STREAMS_PER_CONNECTION", value_name = "N", default_value_t = count(Limits::default().streams_per_connection), hide_short_help = true)]
     pub max_streams_per_connection: NonZeroU32,
+
+    /// Long answers at once for one client, a network of neighbouring addresses
+    #[arg(long, env = "LIGHTSHIP_MAX_STREAMS_PER_CLIENT", value_name = "N", default_value_t = count(Clients::default().streams), hide_short_help = true)]
+    pub max_streams_per_client: NonZeroU32,
+
+    /// Connections at once from one client; one more is closed
+    #[arg(long, env = "LIGHTSHIP_MAX_CONNECTIONS_PER_CLIENT", value_name = "N", default_value_t = count(Clients::default().connections), hide_short_help = true)]
+    pub max_connections_per_client: NonZeroU32,
+
+    /// IPv4 addresses that agree in this many bits are one client
+    #[arg(long, env = "LIGHTSHIP_CLIENT_IPV4_PREFIX", value_name = "BITS", default_value_t = Clients::default().ipv4_prefix, value_parser = clap::value_parser!(u8).range(..=32), hide_short_help = true)]
+    pub client_ipv4_prefix: u8,
+
+    /// IPv6 addresses that agree in this many bits are one client
+    #[arg(long, env = "LIGHTSHIP_CLIENT_IPV6_PREFIX", value_name = "BITS", default_value_t = Clients::default().ipv6_prefix, value_parser = clap::value_parser!(u8).range(..=128), hide_short_help = true)]
+    pub client_ipv6_prefix: u8,
+
+    /// Count clients from this machine and from private networks like any other
+    #[arg(long, env = "LIGHTSHIP_COUNT_PRIVATE_CLIENTS", value_name = "BOOL", default_value = "false", num_args = 0..=1, require_equals = true, default_missing_value = "true", action = clap::ArgAction::Set, hide_short_help = true)]
+    pub count_private_clients: bool,
+
+    /// Proxies that are believed when they name their client: addresses or blocks such as 10.0.0.0/8, with commas between
+    #[arg(
+        long,
+        env = "LIGHTSHIP_TRUSTED_PROXIES",
+        value_name = "ADDRESSES",
+        value_delimiter = ',',
+        hide_short_help = true
+    )]
+    pub trusted_proxies: Vec<AddressBlock>,
+
+    /// Header in which they name it: x-forwarded-for, forwarded, or one that holds a single address
+    #[arg(long, env = "LIGHTSHIP_CLIENT_HEADER", value_name = "NAME", default_value = "x-forwarded-for", value_parser = header, hide_short_help = true)]
+    pub client_header: HeaderName,
 
     /// TLS handshakes at once; further ones wait
     #[arg(long, env = "LIGHTSHIP_MAX_HANDSHAKES", value_name = "N", default_value_t = count(Limits::default().handshakes), hide_short_help = true)]
@@ -104,6 +139,12 @@ pub struct TuningArgs {
     pub strict_pools: bool,
 }
 
+fn header(typed: &str) -> Result<HeaderName, String> {
+    typed
+        .parse()
+        .map_err(|_| "expected the name of a header".into())
+}
+
 fn count(default: usize) -> NonZeroU32 {
     small(u32::try_from(default).unwrap_or(u32::MAX))
 }
@@ -133,6 +174,15 @@ impl TuningArgs {
             node_blocks: count(self.max_node_blocks),
             ..settings.limits
         };
+        let clients = Clients {
+            streams: count(self.max_streams_per_client),
+            connections: count(self.max_connections_per_client),
+            ipv4_prefix: self.client_ipv4_prefix,
+            ipv6_prefix: self.client_ipv6_prefix,
+            private: self.count_private_clients,
+            proxies: self.trusted_proxies.clone(),
+            header: self.client_header.clone(),
+        };
         let http2 = Http2 {
             max_concurrent_streams: self.max_calls_per_connection.get(),
             keepalive: Duration::from_secs(self.keepalive),
@@ -141,6 +191,7 @@ impl TuningArgs {
         };
         Settings {
             limits,
+            clients,
             http2,
             readiness: lightship_serve::Readiness {
                 max_distance_blocks: self.ready_distance,

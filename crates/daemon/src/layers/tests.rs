@@ -99,6 +99,9 @@ fn what_the_flag_refuses_the_file_is_refused_for() {
     assert!(problem("ping-very-insecure = 'maybe'").contains("--ping-very-insecure"));
     assert!(problem("max-streams = 1.5").contains("a fraction"));
     assert!(problem("cors-origins = [1]").contains("a list of anything but texts"));
+    assert!(problem("cors-origins = []").contains("an empty list"));
+    assert!(problem("trusted-proxies = ['10.0.0.0/8', 'x']").contains("--trusted-proxies"));
+    assert!(problem("client-header = 'a b'").contains("--client-header"));
     assert!(problem("[limits]\nmax-streams = 1").contains("limits"));
     assert!(problem("node = 'a'\nnode = 'b'").contains("line 2"));
     assert!(problem("node").contains("line 1"));
@@ -124,8 +127,12 @@ fn a_file_that_is_not_there_is_named() {
 
 #[test]
 fn what_is_shown_is_a_file_that_makes_it_so() {
-    let text = "node = 'http://u:p@a:1'\ndata-dir = \"/x\\\"y\\\\z\"\nmax-streams = 7\n";
+    let text = "node = 'http://u:p@a:1'\ndata-dir = \"/x\\\"y\\\\z\"\nmax-streams = 7\ntrusted-proxies = ['127.0.0.1', '10.0.0.0/8']\n";
     let parsed = with_file(text, &["config"]).unwrap();
+    let Command::Config(config) = &parsed.command else {
+        panic!("{:?}", parsed.command);
+    };
+    assert_eq!(config.listen.tuning.trusted_proxies.len(), 2);
     let shown = show(&parsed.settings);
     assert!(
         shown.contains("http://***@a:1") && !shown.contains("u:p"),

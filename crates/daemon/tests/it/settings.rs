@@ -11,7 +11,7 @@ use lightship_chain::build::{Activations, regtest_genesis};
 use lightship_source::simulated::{Fault, Rule, SimulatedNode, http};
 use tempfile::TempDir;
 
-use crate::process::{Running, lightship};
+use crate::process::{Running, get, lightship};
 
 struct Folder(TempDir);
 
@@ -208,6 +208,47 @@ fn a_check_says_what_would_fail_and_changes_nothing() {
     for words in ["holiday.txt", &taken, "/nowhere/chain.pem", "127.0.0.1:1"] {
         assert!(report.contains(words), "{report}");
     }
+}
+
+/// A client behind a trusted proxy is counted; its address is written down nowhere.
+#[tokio::test]
+async fn a_client_is_in_no_output() {
+    use lightship_serve::proto::{CompactTxStreamerClient, Empty};
+    let temporary = TempDir::new().unwrap();
+    let mut demo = Running::start(
+        &[
+            "demo",
+            "--blocks",
+            "20",
+            "--grpc-listen",
+            "127.0.0.1:0",
+            "--http-listen",
+            "127.0.0.1:0",
+            "--trusted-proxies",
+            "127.0.0.1,::1",
+            "--max-streams-per-client",
+            "1",
+        ],
+        temporary.path(),
+    );
+    demo.line_with("INFO ready");
+    let server = format!("http://{}", demo.address("grpc://"));
+    let mut wallet = CompactTxStreamerClient::connect(server).await.unwrap();
+    let call = || {
+        let mut request = tonic::Request::new(Empty {});
+        let client = "203.0.113.77".parse().unwrap();
+        request.metadata_mut().insert("x-forwarded-for", client);
+        request
+    };
+    let _held = wallet.get_mempool_stream(call()).await.unwrap();
+    let refused = wallet.get_mempool_stream(call()).await.unwrap_err();
+    assert_eq!(refused.code(), tonic::Code::ResourceExhausted);
+    assert!(!refused.message().contains("203.0"), "{refused}");
+    let (_, metrics) = get(&demo.address("http://"), "/metrics");
+    assert!(metrics.contains("RESOURCE_EXHAUSTED") && !metrics.contains("203.0"));
+    demo.signal("-HUP");
+    demo.line_with("SIGHUP");
+    assert!(!demo.has_said("203.0"));
 }
 
 #[test]

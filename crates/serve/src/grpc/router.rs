@@ -14,6 +14,7 @@ use tower::util::BoxCloneSyncService;
 use super::{blocks, methods::Methods};
 use crate::{
     answer::{Answer, Frames, Long},
+    clients::Peer,
     limits::Places,
     method::Method,
     proto::{self, compact_tx_streamer_server::CompactTxStreamerServer},
@@ -70,18 +71,20 @@ type Service<B> = BoxCloneSyncService<Request<B>, Response<B>, Infallible>;
 pub(crate) struct Router {
     shared: Arc<Shared>,
     places: Places,
+    peer: Peer,
     methods: CompactTxStreamerServer<Methods>,
 }
 
 impl Router {
-    /// For a connection that sees `places`.
-    pub(crate) fn new(shared: Arc<Shared>, places: Places) -> Router {
+    /// For a connection from `peer` that sees `places`.
+    pub(crate) fn new(shared: Arc<Shared>, places: Places, peer: Peer) -> Router {
         let limit = shared.query.settings.limits.request_bytes;
         let methods = CompactTxStreamerServer::new(Methods(Arc::clone(&shared.query)))
             .max_decoding_message_size(limit);
         Router {
             shared,
             places,
+            peer,
             methods,
         }
     }
@@ -100,7 +103,7 @@ impl Router {
         let method = Method::of(request.uri().path());
         let mut call = Call::begin(method);
         let deadline = deadline(request.headers());
-        let long = match self.place(method) {
+        let long = match self.place(method, request.headers()) {
             Ok(long) => long,
             Err(refusal) => return refused(&refusal, call),
         };
@@ -133,15 +136,21 @@ impl Router {
     }
 
     /// A place for an answer that may be long.
-    fn place(&self, method: Method) -> Result<Option<Long>, Refusal> {
+    fn place(&self, method: Method, headers: &HeaderMap) -> Result<Option<Long>, Refusal> {
         if self.shared.stopping.is_cancelled() {
             return Err(Refusal::Stopping);
         }
         if !method.is_long() {
             return Ok(None);
         }
+        let client = self
+            .shared
+            .query
+            .settings
+            .clients
+            .caller(self.peer, headers);
         Ok(Some(Long {
-            _place: self.places.take()?,
+            _place: self.places.take(client)?,
             stopping: Box::pin(self.shared.stopping.clone().cancelled_owned()),
         }))
     }

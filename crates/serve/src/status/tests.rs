@@ -126,7 +126,7 @@ fn samples() -> Vec<(Refusal, &'static str)> {
             Refusal::TooManyStreams {
                 whose: "on this connection",
             },
-            "more long answers at once than the limits for a connection or for the server",
+            "more long answers at once than the limits for a connection, for a client, or for the server",
         ),
         (
             Refusal::AnswerTooLarge {
