@@ -30,11 +30,14 @@ enum Command {
     Stub(lightship_harness::stub::command::StubArguments),
     /// Judges a server's every method against a naive model of its node's chain
     Conform(conform::Args),
+    /// Asks two servers of the same node the same, by every method, and says where their answers differ
+    Compare(conform::compare::Args),
 }
 
 fn main() -> Result<ExitCode> {
     match Cli::parse().command {
         Command::Conform(args) => return conform::main(args),
+        Command::Compare(args) => return conform::compare::main(args),
         Command::RecordChain => {
             println!("{}", lightship_harness::recorded::folder()?.display());
         }

@@ -8,6 +8,7 @@
 pub mod case;
 mod cases;
 pub mod chain;
+pub mod compare;
 mod node;
 mod random;
 mod report;

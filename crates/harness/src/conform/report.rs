@@ -74,6 +74,41 @@ pub struct Compared {
     pub gone: Vec<String>,
 }
 
+impl Compared {
+    /// Compares failures (method, name and rule of each) with a list, as [`Report::compare`] has it.
+    pub(super) fn with<'a>(
+        list: &str,
+        failures: impl Iterator<Item = (&'a str, &'a str, &'a str)>,
+    ) -> Compared {
+        let known: BTreeSet<&str> = list
+            .lines()
+            .map(|line| line.split(" # ").next().unwrap_or_default().trim())
+            .filter(|line| !line.is_empty() && !line.starts_with('#'))
+            .collect();
+        let mut used = BTreeSet::new();
+        let mut compared = Compared::default();
+        for (method, name, rule) in failures {
+            let id = format!("{method}: {name}");
+            let whole = format!("{method}: *");
+            let names = [id.as_str(), rule, whole.as_str()];
+            let found: Vec<&str> = known
+                .iter()
+                .copied()
+                .filter(|known| names.contains(known))
+                .collect();
+            if found.is_empty() {
+                compared.unexpected.push(id);
+            }
+            used.extend(found);
+        }
+        compared.gone = known
+            .difference(&used)
+            .map(|&name| name.to_owned())
+            .collect();
+        compared
+    }
+}
+
 impl Report {
     /// The cases that failed.
     pub fn failed(&self) -> impl Iterator<Item = &Judged> {
@@ -84,34 +119,11 @@ impl Report {
     ///
     /// A rule's name stands for all its cases, and `method: *` for all of a method.
     pub fn compare(&self, list: &str) -> Compared {
-        let known: BTreeSet<&str> = list
-            .lines()
-            .map(|line| line.split(" # ").next().unwrap_or_default().trim())
-            .filter(|line| !line.is_empty() && !line.starts_with('#'))
-            .collect();
-        let mut used = BTreeSet::new();
-        let mut compared = Compared::default();
-        for case in self.failed() {
-            let names = [
-                case.id(),
-                case.rule.to_owned(),
-                format!("{}: *", case.method),
-            ];
-            let found: Vec<&str> = known
-                .iter()
-                .copied()
-                .filter(|known| names.iter().any(|name| name == known))
-                .collect();
-            if found.is_empty() {
-                compared.unexpected.push(case.id());
-            }
-            used.extend(found);
-        }
-        compared.gone = known
-            .difference(&used)
-            .map(|&name| name.to_owned())
-            .collect();
-        compared
+        let failed = self.failed();
+        Compared::with(
+            list,
+            failed.map(|case| (case.method, case.name.as_str(), case.rule)),
+        )
     }
 
     /// For machines.

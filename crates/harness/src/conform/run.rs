@@ -4,7 +4,6 @@
 //! from, or the server had not caught up; so a failure that is reported is one between a model and a server that see the same chain.
 
 use std::{
-    collections::HashSet,
     path::PathBuf,
     thread,
     time::{Duration, Instant},
@@ -120,14 +119,7 @@ struct Judge {
 
 impl Judge {
     fn make(&self, group: Group, options: &Options) -> Result<Vec<Case>> {
-        let mut made = group(&self.world)?;
-        if let Some(only) = &options.only {
-            made.retain(|case| case.method.contains(only.as_str()));
-        }
-        // On a short chain, chance and interest meet: one name is one case.
-        let mut names = HashSet::new();
-        made.retain(|case| names.insert((case.method, case.name.clone())));
-        Ok(made)
+        self.world.make(group, options.only.as_deref())
     }
 
     /// Tries each case of a group; makes the group anew when the chain has moved.

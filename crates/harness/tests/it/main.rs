@@ -1,10 +1,12 @@
 //! The judge's own checks, in one binary.
 //!
-//! Where a new test goes: `e2e` if it needs a running node (`LIGHTSHIP_ZEBRAD`, see `.ci/zebrad`); `forge` and `stub` if it is about made-up chains; `oracle` if it holds our parser
+//! Where a new test goes: `e2e` if it needs a running node (`LIGHTSHIP_ZEBRAD`, see `.ci/zebrad`); `compare` if it is about two servers
+//! held against each other; `forge` and `stub` if it is about made-up chains; `oracle` if it holds our parser
 //! against another implementation. Real chain data beyond what the packages carry is found by `LIGHTSHIP_SHARED`.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod compare;
 mod e2e;
 mod forge;
 mod oracle;

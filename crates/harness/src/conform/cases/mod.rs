@@ -13,6 +13,8 @@ mod transactions;
 mod trees;
 mod utxos;
 
+use std::collections::HashSet;
+
 use anyhow::Result;
 use tonic::Code;
 
@@ -102,6 +104,18 @@ impl Cases<'_> {
 }
 
 impl World {
+    /// The cases of a group whose method's name contains `only`.
+    pub(super) fn make(&self, group: Group, only: Option<&str>) -> Result<Vec<Case>> {
+        let mut made = group(self)?;
+        if let Some(only) = only {
+            made.retain(|case| case.method.contains(only));
+        }
+        // On a short chain, chance and interest meet: one name is one case.
+        let mut names = HashSet::new();
+        made.retain(|case| names.insert((case.method, case.name.clone())));
+        Ok(made)
+    }
+
     fn random(&self, word: &str) -> Random {
         Random::new(self.seed, word)
     }
@@ -146,7 +160,7 @@ impl World {
             let height = known[chance.below(known.len() as u64) as usize];
             heights.push((height, format!("{height}, by chance")));
         }
-        let mut seen = std::collections::HashSet::new();
+        let mut seen = HashSet::new();
         heights.retain(|(height, _)| {
             (1..=chain.settled).contains(height)
                 && chain.at(*height).is_some()
