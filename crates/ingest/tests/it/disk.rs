@@ -1,11 +1,11 @@
-//! A disk that skips the syncs, which only a power cut would miss, and that can be full.
+//! A disk that skips the syncs, which only a power cut would miss, that can be full, and that counts what is written.
 
 use std::{
     io,
     path::Path,
     sync::{
         Arc,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
 };
 
@@ -15,11 +15,13 @@ use lightship_index::{Append, Disk, Entry, Files};
 #[derive(Clone, Default)]
 pub(crate) struct QuickDisk {
     full: Arc<AtomicBool>,
+    written: Arc<AtomicU64>,
 }
 
 struct QuickFile {
     file: Box<dyn Append>,
     full: Arc<AtomicBool>,
+    written: Arc<AtomicU64>,
 }
 
 impl QuickDisk {
@@ -27,10 +29,16 @@ impl QuickDisk {
         self.full.store(full, Ordering::SeqCst);
     }
 
+    /// Bytes written so far.
+    pub(crate) fn written(&self) -> u64 {
+        self.written.load(Ordering::SeqCst)
+    }
+
     fn open(&self, file: io::Result<Box<dyn Append>>) -> io::Result<Box<dyn Append>> {
         Ok(Box::new(QuickFile {
             file: file?,
             full: Arc::clone(&self.full),
+            written: Arc::clone(&self.written),
         }))
     }
 }
@@ -42,6 +50,7 @@ impl Append for QuickFile {
             self.file.write(&bytes[..bytes.len() / 2])?;
             return Err(io::ErrorKind::StorageFull.into());
         }
+        self.written.fetch_add(bytes.len() as u64, Ordering::SeqCst);
         self.file.write(bytes)
     }
 

@@ -2,11 +2,14 @@
 
 use std::sync::{Arc, Mutex};
 
-use lightship_ingest::State;
+use lightship_chain::Height;
+use lightship_index::Writer;
+use lightship_ingest::{Settings, State};
 
 use crate::{
-    running::{SEAL_DEPTH, assert_model, build, settings, start},
-    scripted::{Act, Call, Scripted},
+    disk::QuickDisk,
+    running::{SEAL_DEPTH, assert_model, build, settings, start, start_on, store_of},
+    scripted::{Act, Call, Scripted, refused},
 };
 
 /// Within the tail, around the seal depth, below it, and all but genesis.
@@ -161,4 +164,105 @@ fn memory_and_work_at_the_tip_do_not_grow_with_the_chain() {
     running.stop();
     // Tip, block, tip again, wait; a few more if a wait ends early.
     assert!(calls.iter().all(|calls| *calls <= 50 * 8), "{calls:?}");
+}
+
+/// A rollback into the part that counted as final was refused, or everything was away while the part was made anew.
+#[test]
+fn what_lies_below_a_deep_fork_is_there_throughout() {
+    let source = Scripted::new(9, 400);
+    let dir = tempfile::tempdir().unwrap();
+    let running = start(&source, dir.path(), settings());
+    running.reaches(source.best());
+    let missing = Arc::new(Mutex::new(Vec::new()));
+    let fork = 150;
+    let below: Vec<_> = (0..=fork).map(|height| source.at(height)).collect();
+    running.reader.on_publish({
+        let missing = Arc::clone(&missing);
+        Box::new(move |view| {
+            let lost = below.iter().find(|id| {
+                let row = view.row(id.height).map(|row| row.hash);
+                row != Some(id.hash) || !matches!(view.block(id.height), Ok(Some(_)))
+            });
+            missing.lock().unwrap().extend(lost.copied());
+        })
+    });
+    let depth = (source.best().height.get() - fork) as usize;
+    let tip = source.reorg(depth, depth / 2);
+    assert_model(&running.reaches(tip), &source);
+    source.rollback(depth / 2);
+    assert_model(&running.reaches(source.best()), &source);
+    let tip = source.extend(300);
+    assert_model(&running.reaches(tip), &source);
+    running.stop();
+    assert_eq!(*missing.lock().unwrap(), []);
+}
+
+/// The way from a block of a side chain back to the best one was walked by recursion, to genesis.
+#[test]
+fn a_side_block_with_a_fork_far_below_is_passed_over() {
+    let source = Scripted::new(10, 3_000);
+    let dir = tempfile::tempdir().unwrap();
+    let running = start(&source, dir.path(), settings());
+    running.reaches(source.best());
+    let tip = source.best();
+    let side = source.forge(source.at(10), 2_995);
+    assert!(side.height > tip.height);
+    let before = source.calls();
+    let mut left = 1;
+    source.script(move |call| match call {
+        Call::Wait => Act::Fail(refused()),
+        Call::Tip if left > 0 => {
+            left -= 1;
+            Act::Tip(Some(side))
+        }
+        _ => Act::Go,
+    });
+    let stalls = running.progress.snapshot().stalls;
+    running.snapshot_when("it is passed over", |seen| {
+        seen.stalls > stalls && seen.state == State::Following && seen.target == Some(tip)
+    });
+    source.heal();
+    let calls = source.calls() - before;
+    // Twice the seal depth and a hundred by hash, then by height in steps that double.
+    assert!(calls < 400, "{calls} calls");
+    let next = source.extend(1);
+    assert_model(&running.reaches(next), &source);
+    assert_eq!(running.progress.snapshot().reorgs, 0);
+    running.stop();
+}
+
+/// Something derived was made anew from genesis for each block, so that a long chain was never caught up with.
+#[test]
+fn what_is_written_for_a_new_block_does_not_grow_with_the_chain() {
+    let per_block = |blocks: usize| {
+        let source = Scripted::new(20, blocks);
+        let dir = tempfile::tempdir().unwrap();
+        let disk = QuickDisk::default();
+        let writer =
+            Writer::open_on(Arc::new(disk.clone()), dir.path(), store_of(&source)).unwrap();
+        let settings = Settings {
+            // Nothing becomes final in between: sealing is counted elsewhere, a range at a time.
+            seal_depth_blocks: 5_000,
+            ..settings()
+        };
+        let running = start_on(&source, writer, settings);
+        running.reaches(source.best());
+        running.snapshot_when("it follows", |seen| seen.state == State::Following);
+        let (written, calls) = (disk.written(), source.calls());
+        for _ in 0..60 {
+            running.reaches(source.extend(1));
+        }
+        let grown = (disk.written() - written, source.calls() - calls);
+        let view = running.reader.view();
+        assert!(view.covers(Height::new(blocks as u32)));
+        running.stop();
+        grown
+    };
+    let (short, short_calls) = per_block(200);
+    let (long, long_calls) = per_block(3_200);
+    assert!(long < short * 3 / 2, "{short} bytes, then {long}");
+    assert!(
+        long_calls < short_calls * 2,
+        "{short_calls} calls, then {long_calls}"
+    );
 }
