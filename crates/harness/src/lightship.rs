@@ -178,6 +178,11 @@ impl Lightship {
         }
     }
 
+    /// Its process id, while it runs.
+    pub fn id(&self) -> Option<u32> {
+        self.process.as_ref().map(Process::id)
+    }
+
     /// The end of its log, while it runs.
     pub fn log_tail(&self) -> String {
         self.process

@@ -12,7 +12,7 @@ mod zebra_service;
 use tokio::sync::{Mutex, MutexGuard};
 
 /// Held by each test here: they measure patience in seconds, and a node beside each would make all of them slow.
-async fn alone() -> MutexGuard<'static, ()> {
+pub(crate) async fn alone() -> MutexGuard<'static, ()> {
     static TURN: Mutex<()> = Mutex::const_new(());
     TURN.lock().await
 }
