@@ -6,7 +6,7 @@
 //!
 //! [`run()`] is the whole of it. Reading order: `run` (the loop, pauses, what is fatal), `follow` (one step, under a drawing of
 //! the states), `reorg` (where two chains part, pure), `bulk` and `order` (many blocks at once), `appender` (links, counts,
-//! the way to disk).
+//! the way to disk). Beside it [`grow_trees()`] lets the note commitment trees grow.
 
 mod appender;
 mod ask;
@@ -20,9 +20,11 @@ mod reorg;
 mod run;
 mod settings;
 mod stop;
+mod trees;
 
 pub use error::{Error, Result};
 pub use progress::{Progress, Rate, Snapshot, State, Window, time_left};
 pub use run::run;
 pub use settings::{Settings, Until};
 pub use stop::Stop;
+pub use trees::{TreesError, grow_trees};

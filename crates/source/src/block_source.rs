@@ -4,7 +4,7 @@ use std::{ops::ControlFlow, time::Duration};
 
 use lightship_chain::{BlockHash, BlockId, Height, HeightRange, RawBlock, TreeSizes};
 
-use crate::Result;
+use crate::{Error, Result, TreeState};
 
 /// One node's best chain, as raw blocks. Every method blocks: call it from a worker thread.
 ///
@@ -49,6 +49,17 @@ pub trait BlockSource: Send + Sync {
     ///
     /// [`Error::Unsupported`](crate::Error::Unsupported) if the source knows the block and cannot tell: never zeros instead.
     fn tree_sizes(&self, hash: BlockHash) -> Result<Option<TreeSizes>>;
+
+    /// The note commitment trees at the end of that block, or `None` if the node does not know the block.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Unsupported`](crate::Error::Unsupported) if the source cannot tell.
+    fn tree_state(&self, hash: BlockHash) -> Result<Option<TreeState>> {
+        Err(Error::Unsupported {
+            what: format!("this source knows no tree states, such as that of block {hash}"),
+        })
+    }
 
     /// Returns once the tip is not `seen`, or after `patience`. The tip may have moved, fallen or vanished.
     ///

@@ -19,3 +19,4 @@ mod running;
 mod schedules;
 mod scripted;
 mod simulated;
+mod trees;

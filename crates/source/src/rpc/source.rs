@@ -15,7 +15,7 @@ use super::{
     Endpoint, blocking::Blocking, bulk::BatchSize, client::Client, client::shape, envelope,
     transport::Transport,
 };
-use crate::{BlockSource, Error, Result};
+use crate::{BlockSource, Error, Result, TreeState};
 
 /// zcashd's and Zebra's code for "the whole answer would be too large".
 const BATCH_TOO_LARGE: &[i32] = &[-32011, -32008];
@@ -145,6 +145,10 @@ impl BlockSource for RpcSource {
 
     fn tree_sizes(&self, hash: BlockHash) -> Result<Option<TreeSizes>> {
         ready(self.client.tree_sizes(hash))
+    }
+
+    fn tree_state(&self, hash: BlockHash) -> Result<Option<TreeState>> {
+        ready(self.client.tree_state(hash))
     }
 
     fn wait(&self, seen: Option<BlockId>, patience: Duration) -> Result<()> {

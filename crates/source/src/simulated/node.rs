@@ -92,22 +92,7 @@ impl Node for SimulatedNode {
 
     fn tree_state(&self, hash: BlockHash) -> Answer<'_, Option<TreeState>> {
         self.ask("z_gettreestate", move |node| {
-            let chain = node.chain();
-            Ok(chain.by_hash(&hash).map(|block| {
-                let state = |pool| {
-                    chain
-                        .activations
-                        .has_pool(pool, block.id.height)
-                        .then(|| block.trees().of(pool).final_state())
-                };
-                TreeState {
-                    id: block.id,
-                    time: block.time,
-                    sapling: state(ShieldedPool::Sapling),
-                    orchard: state(ShieldedPool::Orchard),
-                    ironwood: state(ShieldedPool::Ironwood),
-                }
-            }))
+            Ok(node.chain().tree_state(hash))
         })
     }
 

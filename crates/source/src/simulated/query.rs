@@ -2,10 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use lightship_chain::{Height, HeightRange, Network, ShieldedPool, TxId};
+use lightship_chain::{BlockHash, Height, HeightRange, Network, ShieldedPool, TxId};
 
 use super::{address::Address, answer::RpcError, chain::Chain};
-use crate::{SubtreeRoot, Utxo};
+use crate::{SubtreeRoot, TreeState, Utxo};
 
 /// Zebra's bound on one question's addresses.
 const MOST_ADDRESSES: usize = 10_000;
@@ -98,6 +98,23 @@ impl Chain {
             received = received.saturating_add(paid);
         }
         (zatoshi(balance), received)
+    }
+
+    /// The trees at the end of a block, on any branch.
+    pub(super) fn tree_state(&self, hash: BlockHash) -> Option<TreeState> {
+        let block = self.by_hash(&hash)?;
+        let state = |pool| {
+            self.activations
+                .has_pool(pool, block.id.height)
+                .then(|| block.trees().of(pool).final_state())
+        };
+        Some(TreeState {
+            id: block.id,
+            time: block.time,
+            sapling: state(ShieldedPool::Sapling),
+            orchard: state(ShieldedPool::Orchard),
+            ironwood: state(ShieldedPool::Ironwood),
+        })
     }
 
     /// Roots of complete subtrees from `start` on, at most `limit`.

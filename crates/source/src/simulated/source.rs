@@ -9,7 +9,7 @@ use std::{
 use lightship_chain::{BlockHash, BlockId, Height, HeightRange, RawBlock, TreeSizes};
 
 use super::{SimulatedNode, faults::NAME};
-use crate::{BlockSource, Error, Result};
+use crate::{BlockSource, Error, Result, TreeState};
 
 impl BlockSource for SimulatedNode {
     fn genesis(&self) -> Result<BlockHash> {
@@ -60,6 +60,11 @@ impl BlockSource for SimulatedNode {
     fn tree_sizes(&self, hash: BlockHash) -> Result<Option<TreeSizes>> {
         self.faults().strike_blocking("getblock")?;
         Ok(self.chain().by_hash(&hash).map(|block| block.sizes))
+    }
+
+    fn tree_state(&self, hash: BlockHash) -> Result<Option<TreeState>> {
+        self.faults().strike_blocking("z_gettreestate")?;
+        Ok(self.chain().tree_state(hash))
     }
 
     fn wait(&self, seen: Option<BlockId>, patience: Duration) -> Result<()> {

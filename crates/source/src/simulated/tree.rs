@@ -13,30 +13,7 @@ use std::sync::Arc;
 use lightship_chain::{ShieldedPool, TreeSizes};
 use sha2::{Digest, Sha256};
 
-/// A tree node: `[32]`, in the order in which it is hashed.
-pub type TreeNode = [u8; 32];
-
-/// Levels above the leaves.
-pub const DEPTH: u8 = 32;
-/// The level of subtree roots: 2^16 notes below each.
-pub const SUBTREE_LEVEL: u8 = 16;
-
-/// How two nodes become the one above them.
-pub trait TreeHash: Send + Sync {
-    /// The parent of `left` and `right`, which lie `level` levels above the leaves (leaves: 0).
-    fn combine(&self, pool: ShieldedPool, level: u8, left: &TreeNode, right: &TreeNode)
-    -> TreeNode;
-
-    /// What stands in a leaf without a note: 1 in Sapling, 2 in the others, little-endian.
-    fn empty_leaf(&self, pool: ShieldedPool) -> TreeNode {
-        let mut leaf = [0; 32];
-        leaf[0] = match pool {
-            ShieldedPool::Sapling => 1,
-            ShieldedPool::Orchard | ShieldedPool::Ironwood => 2,
-        };
-        leaf
-    }
-}
+pub use lightship_chain::tree::{DEPTH, SUBTREE_LEVEL, TreeHash, TreeNode};
 
 /// Not a consensus hash: SHA-256 of the level `[1]` and both children, with the two top bits cleared so that the node is a canonical
 /// field element of either curve. The same for every pool.
