@@ -16,7 +16,7 @@ use anyhow::Context;
 use indicatif::MultiProgress;
 use lightship_ingest::Stop;
 use lightship_source::simulated::{
-    SimulatedNode,
+    SimulatedNode, StandIn,
     demo::{DemoChain, Event, Kind, Settings, activations},
     http,
 };
@@ -107,6 +107,7 @@ fn upstream(node: SimulatedNode) -> Upstream {
     Upstream {
         source: node.clone(),
         node,
+        hash: Arc::new(StandIn),
         name: "the demo's node".into(),
     }
 }

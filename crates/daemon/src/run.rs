@@ -15,8 +15,8 @@ use std::{
 
 use anyhow::{Context, anyhow, bail};
 use indicatif::MultiProgress;
-use lightship_chain::{BlockHash, Network};
-use lightship_index::{StoreId, Writer};
+use lightship_chain::{BlockHash, Network, tree::TreeHash};
+use lightship_index::{Reader, StoreId, Trees, Writer};
 use lightship_ingest::{Progress, Snapshot, Stop, Until};
 use lightship_serve::{Certificate, NodeHealth};
 use lightship_source::{
@@ -24,7 +24,7 @@ use lightship_source::{
     rpc::{RpcNode, RpcSource},
 };
 use tokio::{net::TcpListener, runtime, sync::watch, task};
-use tracing::{info, warn};
+use tracing::{error, info, warn};
 
 use crate::{
     cli::{IndexArgs, ListenArgs, ServeArgs},
@@ -48,6 +48,8 @@ pub struct Upstream {
     pub source: Arc<dyn BlockSource>,
     /// Answers that are passed through.
     pub node: Arc<dyn Node>,
+    /// How its note commitment trees are hashed.
+    pub hash: Arc<dyn TreeHash>,
     /// What to call it in messages, such as its URL.
     pub name: String,
 }
@@ -118,6 +120,7 @@ fn connect(typed: &crate::cli::NodeArgs) -> anyhow::Result<Upstream> {
         name: endpoint.address.url(),
         source: Arc::new(RpcSource::new(endpoint.clone())),
         node: Arc::new(RpcNode::new(endpoint)),
+        hash: Arc::new(lightship_merkle::Consensus),
     })
 }
 
@@ -225,8 +228,10 @@ pub(crate) async fn serve_on(
         }
     };
     let progress = ingest.progress.clone();
+    let trees = grow_trees(&upstream, reader.clone(), store, ingest.stop.clone())?;
     let backend = lightship_serve::Backend {
         reader,
+        trees: Some(trees),
         node: upstream.node.clone(),
         health: Arc::new(move || health(&progress.snapshot())),
     };
@@ -235,6 +240,27 @@ pub(crate) async fn serve_on(
     served.context("the server ended")?;
     ended?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Starts the thread behind which the note commitment trees grow. Nobody waits for it at the end: what it writes is whole at any moment.
+fn grow_trees(
+    upstream: &Upstream,
+    reader: Reader,
+    store: &Store,
+    stop: Stop,
+) -> anyhow::Result<Arc<Trees>> {
+    let trees = Arc::new(Trees::open(
+        &store.data_dir,
+        upstream.hash.clone(),
+        store.build_threads,
+    ));
+    let (source, grown) = (upstream.source.clone(), trees.clone());
+    thread::Builder::new().name("trees".into()).spawn(move || {
+        if let Err(problem) = lightship_ingest::grow_trees(&*source, &reader, &grown, &stop) {
+            error!("the trees grow no further: {:#}", anyhow!(problem));
+        }
+    })?;
+    Ok(trees)
 }
 
 fn health(now: &Snapshot) -> NodeHealth {

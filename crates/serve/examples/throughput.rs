@@ -194,6 +194,7 @@ fn server(folder: &Path) {
         });
         let activations = lightship_chain::build::Activations::new(&[]);
         let backend = Backend {
+            trees: None,
             reader,
             node: Arc::new(SimulatedNode::new(activations)) as Arc<dyn Node>,
             health: Arc::new(NodeHealth::default),

@@ -8,7 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use lightship_index::Reader;
+use lightship_index::{Reader, Trees};
 use lightship_source::Node;
 
 /// What the server answers from.
@@ -16,6 +16,8 @@ use lightship_source::Node;
 pub struct Backend {
     /// The index.
     pub reader: Reader,
+    /// The note commitment trees of the index, if they are kept; the node is asked for what they do not reach.
+    pub trees: Option<Arc<Trees>>,
     /// The node, for what the index does not hold.
     pub node: Arc<dyn Node>,
     /// What whoever follows the node knows of it; asked about once a second and at each `/readyz`.

@@ -95,6 +95,7 @@ pub async fn serve(
         query: Arc::new(Query {
             live: Live::new(Arc::clone(&backend.node), limits.node_blocks),
             reader: backend.reader,
+            trees: backend.trees,
             node: backend.node,
             info: Arc::clone(&info),
             mempool,

@@ -14,7 +14,7 @@ use std::{pin::Pin, sync::Arc};
 
 use futures_util::Stream;
 use lightship_chain::{BlockHash, BlockId, Height, Network};
-use lightship_index::{Reader, View};
+use lightship_index::{Reader, Trees, View};
 use lightship_source::Node;
 
 use crate::{
@@ -28,6 +28,7 @@ pub(crate) type Answers<T> = Pin<Box<dyn Stream<Item = Result<T, Refusal>> + Sen
 /// Everything an answer is made from; one for the whole server.
 pub(crate) struct Query {
     pub(crate) reader: Reader,
+    pub(crate) trees: Option<Arc<Trees>>,
     pub(crate) node: Arc<dyn Node>,
     pub(crate) live: Live,
     pub(crate) info: Arc<Info>,

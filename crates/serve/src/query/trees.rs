@@ -1,11 +1,11 @@
-//! Note commitment trees: states and subtree roots, from the node.
+//! Note commitment trees: states and subtree roots, from the index as far as its trees have grown, and from the node.
 
 use std::sync::Arc;
 
 use futures_util::{StreamExt as _, stream};
-use lightship_chain::{BlockHash, ShieldedPool};
+use lightship_chain::{BlockHash, BlockId, ShieldedPool};
 
-use super::{Answers, Found, Query};
+use super::{Answers, Found, Picture, Query};
 use crate::{proto, status::Refusal};
 
 /// The highest index a subtree of 2^16 notes can have in a tree of 2^32.
@@ -20,7 +20,13 @@ impl Query {
         id: &proto::BlockId,
     ) -> Result<proto::TreeState, Refusal> {
         let picture = self.picture()?;
-        let (hash, missing) = match self.find(&picture, id).await? {
+        let found = self.find(&picture, id).await?;
+        if let Found::Indexed(found) = found
+            && let Some(state) = self.indexed_tree_state(&picture, found)
+        {
+            return Ok(state);
+        }
+        let (hash, missing) = match found {
             Found::Indexed(found) if id.hash.is_empty() => (found.hash, Refusal::Replaced),
             Found::Indexed(found) | Found::ByHash(found) => (found.hash, Refusal::BlockNotFound),
             Found::ByHeight(height) => (
@@ -33,8 +39,68 @@ impl Query {
 
     /// `GetLatestTreeState`: of the served tip, by hash, so that height, hash and trees are of one block.
     pub(crate) async fn latest_tree_state(&self) -> Result<proto::TreeState, Refusal> {
-        let tip = self.picture()?.tip;
+        let picture = self.picture()?;
+        let tip = picture.tip;
+        if let Some(state) = self.indexed_tree_state(&picture, tip) {
+            return Ok(state);
+        }
         self.tree_state_of(tip.hash).await?.ok_or(Refusal::Replaced)
+    }
+
+    /// From the index, if its trees have grown so far. What is damaged there is said and asked of the node.
+    fn indexed_tree_state(&self, picture: &Picture, id: BlockId) -> Option<proto::TreeState> {
+        let view = &picture.view;
+        let trees = match self.trees.as_ref()?.at(view, id.height) {
+            Ok(trees) => trees?,
+            Err(error) => {
+                tracing::error!(%error, block = %id, "the node is asked for a tree state");
+                return None;
+            }
+        };
+        let row = view.row(id.height).filter(|row| row.hash == id.hash)?;
+        let [sapling_tree, orchard_tree, ironwood_tree] = trees.map(|tree| {
+            tree.map(|tree| const_hex::encode(tree.to_bytes()))
+                .unwrap_or_default()
+        });
+        Some(proto::TreeState {
+            network: self.chain_name(),
+            height: id.height.into(),
+            hash: id.hash.to_string(),
+            time: row.time,
+            sapling_tree,
+            orchard_tree,
+            ironwood_tree,
+        })
+    }
+
+    /// From the index, if its trees have grown so far.
+    fn indexed_subtrees(
+        &self,
+        picture: &Picture,
+        (pool, start, limit): (ShieldedPool, u32, u32),
+    ) -> Option<Vec<Result<proto::SubtreeRoot, Refusal>>> {
+        let view = &picture.view;
+        if view.tip()? != picture.tip {
+            return None;
+        }
+        let subtrees = match self.trees.as_ref()?.subtrees(view, pool, start, limit) {
+            Ok(subtrees) => subtrees?,
+            Err(error) => {
+                tracing::error!(%error, %pool, "the node is asked for subtree roots");
+                return None;
+            }
+        };
+        subtrees
+            .into_iter()
+            .map(|(root, height)| {
+                let hash = view.hash_at(height)?;
+                Some(Ok(proto::SubtreeRoot {
+                    root_hash: bytes::Bytes::copy_from_slice(&root),
+                    completing_block_hash: completing_block_hash(hash),
+                    completing_block_height: height.into(),
+                }))
+            })
+            .collect()
     }
 
     async fn tree_state_of(&self, hash: BlockHash) -> Result<Option<proto::TreeState>, Refusal> {
@@ -79,6 +145,10 @@ impl Query {
             entries => Some(entries),
         };
         let picture = self.picture()?;
+        let asked = (pool, start, limit.unwrap_or(all));
+        if let Some(roots) = self.indexed_subtrees(&picture, asked) {
+            return Ok(Box::pin(stream::iter(roots)));
+        }
         let mut roots = self.node.subtree_roots(pool, start, limit).await?;
         roots.truncate(limit.unwrap_or(all) as usize);
         // A subtree that a block above the served tip completed is not complete yet as this call sees it.

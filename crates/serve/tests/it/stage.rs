@@ -3,7 +3,7 @@
 use std::{
     future::Future,
     net::SocketAddr,
-    num::NonZeroU32,
+    num::{NonZeroU32, NonZeroUsize},
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -16,13 +16,13 @@ use lightship_chain::{
     },
     compact::{EncodedBlock, compact, project},
 };
-use lightship_index::{StoreId, Writer};
+use lightship_index::{StoreId, Trees, Writer};
 use lightship_serve::{
     Backend, NodeHealth, Settings,
     proto::{BlockId as WireBlockId, BlockRange, CompactTxStreamerClient},
     serve,
 };
-use lightship_source::simulated::{Address, SimulatedNode};
+use lightship_source::simulated::{Address, SimulatedNode, StandIn};
 use prost::Message;
 use tokio::{net::TcpListener, sync::oneshot, task::JoinHandle};
 use tonic::{Code, Response, Status, Streaming, transport::Channel};
@@ -63,6 +63,8 @@ pub(crate) struct Setup {
     pub(crate) sealed: u32,
     /// Whether the node's tip is announced.
     pub(crate) announced: bool,
+    /// Whether the index's note commitment trees have grown to its tip.
+    pub(crate) trees: bool,
     pub(crate) settings: Settings,
 }
 
@@ -74,6 +76,7 @@ impl Setup {
             indexed: Some(tip),
             sealed: tip / 2,
             announced: true,
+            trees: false,
             settings: Settings {
                 mempool_poll: Duration::from_millis(50),
                 ..Settings::default()
@@ -134,7 +137,20 @@ impl Stage {
         if setup.announced {
             stage.writer.announce(stage.node.best());
         }
+        let trees = setup.trees.then(|| {
+            let trees = Trees::open(stage._folder.path(), Arc::new(StandIn), NonZeroUsize::MIN);
+            let view = stage.writer.reader().view();
+            while let Some(growth) = trees.next(&view).unwrap() {
+                let last = growth.through().height;
+                let active = [2, 6, 9].map(|height| Some(Height::new(height)));
+                growth
+                    .accept(active.map(|height| height.filter(|height| *height <= last)))
+                    .unwrap();
+            }
+            Arc::new(trees)
+        });
         let backend = Backend {
+            trees,
             reader: stage.writer.reader(),
             node: Arc::new(stage.node.clone()),
             health: Arc::new(NodeHealth::default),

@@ -1,7 +1,7 @@
 //! Tree states and subtree roots.
 
 use lightship_serve::proto::{BlockId, Empty, GetSubtreeRootsArg};
-use lightship_source::Node as _;
+use lightship_source::{Node as _, simulated::Fault};
 use tonic::Code;
 
 use crate::stage::{Setup, Stage, code, collect, id};
@@ -162,4 +162,35 @@ async fn subtree_roots_are_the_nodes_with_the_block_that_completed_them() {
         collect(client.get_subtree_roots(request).await).await
     };
     assert_eq!(roots.len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn tree_states_come_from_the_index_with_the_node_switched_off() {
+    let stage = Stage::with(Setup {
+        trees: true,
+        sealed: 30,
+        ..Setup::whole(45)
+    })
+    .await;
+    let mut client = stage.client().await;
+    let mut expected = Vec::new();
+    for block in &stage.blocks {
+        expected.push(stage.node.tree_state(block.id.hash).await.unwrap().unwrap());
+    }
+    stage.node.faults().add(Fault::Refuse);
+    for (block, expected) in stage.blocks.iter().zip(expected) {
+        let request = id(u64::from(block.id.height));
+        let got = client.get_tree_state(request).await.unwrap().into_inner();
+        assert_eq!(got.hash, block.id.hash.to_string());
+        assert_eq!(got.time, block.time);
+        assert_eq!(got.sapling_tree, expected.sapling.unwrap_or_default());
+        assert_eq!(got.orchard_tree, expected.orchard.unwrap_or_default());
+        assert_eq!(got.ironwood_tree, expected.ironwood.unwrap_or_default());
+    }
+    let latest = client.get_latest_tree_state(Empty {}).await.unwrap();
+    let by_height = client.get_tree_state(id(45)).await.unwrap();
+    assert_eq!(latest.into_inner(), by_height.into_inner());
+    let roots = client.get_subtree_roots(GetSubtreeRootsArg::default());
+    let (roots, code) = collect(roots.await).await;
+    assert_eq!((roots.len(), code), (0, Code::Ok));
 }
