@@ -46,6 +46,8 @@ impl Part {
 
 /// The ending of a file that is not yet part of the store.
 pub(crate) const UNFINISHED: &str = "new";
+/// The ending of a file of nodes.
+const TREES: &str = "trees";
 
 impl Layout {
     pub(crate) fn manifest(&self) -> PathBuf {
@@ -72,7 +74,7 @@ impl Layout {
     pub(crate) fn trees_of(&self, first: Height, digest: &Digest) -> PathBuf {
         self.trees()
             .join(range_name(first, digest))
-            .with_extension("trees")
+            .with_extension(TREES)
     }
 
     pub(crate) fn segment(&self, sequence: u64) -> PathBuf {
@@ -161,6 +163,15 @@ pub(crate) fn at<'a>(
 
 /// Whether a name in `sealed/` is one this program gives, so that it may take it away again.
 pub(crate) fn is_range_file(name: &OsStr) -> bool {
+    is_of_range(name, &Part::ALL.map(Part::extension))
+}
+
+/// Whether a name in `trees/` is one this program gives.
+pub(crate) fn is_trees_file(name: &OsStr) -> bool {
+    is_of_range(name, &[TREES])
+}
+
+fn is_of_range(name: &OsStr, extensions: &[&str]) -> bool {
     let Some(name) = name.to_str() else {
         return false;
     };
@@ -171,7 +182,7 @@ pub(crate) fn is_range_file(name: &OsStr) -> bool {
     let Some((height, rest)) = stem.split_once('-') else {
         return false;
     };
-    Part::ALL.iter().any(|part| part.extension() == extension)
+    extensions.contains(&extension)
         && height.len() == 10
         && height.bytes().all(|byte| byte.is_ascii_digit())
         && rest.bytes().all(|byte| byte.is_ascii_hexdigit())

@@ -5,10 +5,11 @@ use std::{cmp::Ordering, sync::Arc};
 use lightship_chain::{
     BlockHash, BlockId, Height, ShieldedPool, TreeSizes,
     compact::project::{self, FRAME_PREFIX_BYTES},
-    tree::{Frontier, TreeHash, TreeNode},
+    tree::{Frontier, SUBTREE_LEVEL, TreeHash, TreeNode},
 };
 
 use super::{
+    SubtreeEnd,
     range::RangeTrees,
     span::{Hasher, LOWEST_LEVEL, Ommers, Span},
 };
@@ -190,6 +191,19 @@ impl Grown {
         Ok(node.expect("ranges follow each other, and the tail follows them"))
     }
 
+    /// A complete subtree, and which block up to `height` completes it.
+    pub(crate) fn subtree(
+        &self,
+        view: &View,
+        pool: ShieldedPool,
+        index: u32,
+        height: Height,
+    ) -> Result<SubtreeEnd> {
+        let last = (index << SUBTREE_LEVEL) | ((1 << SUBTREE_LEVEL) - 1);
+        let root = self.node(pool, SUBTREE_LEVEL, index)?;
+        Ok((root, block_of_note(view, pool, last, height)))
+    }
+
     /// The tree at the end of the block at `height`, which these trees reach.
     pub(crate) fn frontier(
         &self,
@@ -334,7 +348,7 @@ fn notes(
 }
 
 /// The block up to `height` that holds note `index`.
-pub(crate) fn block_of_note(view: &View, pool: ShieldedPool, index: u32, height: Height) -> Height {
+fn block_of_note(view: &View, pool: ShieldedPool, index: u32, height: Height) -> Height {
     let size = |height: u32| {
         let row = Height::try_from(height)
             .ok()

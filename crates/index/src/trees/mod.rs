@@ -27,11 +27,11 @@ use lightship_chain::{
 };
 
 use crate::{Disk, Error, Files, Result, View, layout::Layout};
-use grown::{Grown, TailTrees, block_of_note};
+use grown::{Grown, TailTrees};
 use range::RangeTrees;
 use span::{Hasher, Span};
 pub(crate) use span::{LEVELS, LOWEST_LEVEL};
-pub use verify::verify_trees;
+pub use verify::{TreesSummary, verify_trees};
 
 /// The trees of one store. Any thread reads; one at a time lets them grow.
 pub struct Trees {
@@ -133,11 +133,7 @@ impl Trees {
             });
         }
         (start..complete.min(start.saturating_add(limit)))
-            .map(|index| {
-                let last = ((index + 1) << SUBTREE_LEVEL) - 1;
-                let height = block_of_note(view, pool, last, tip.height);
-                Ok((grown.node(pool, SUBTREE_LEVEL, index)?, height))
-            })
+            .map(|index| grown.subtree(view, pool, index, tip.height))
             .collect::<Result<_>>()
             .map(Some)
             .map_err(|error| self.forget_damaged(error))
@@ -243,7 +239,8 @@ impl Trees {
             .count();
         let mut changed = same < grown.ranges.len();
         for lost in grown.ranges.drain(same..) {
-            self.layout.remove(lost.path())?;
+            // The writer takes away what is left, at the latest when it opens; no range is taken for another, since its digest is in its name.
+            let _ = self.layout.remove(lost.path());
         }
         while let Some(range) = sealed.get(grown.ranges.len()) {
             match RangeTrees::open(&self.layout, range) {
@@ -300,6 +297,33 @@ impl Growth<'_> {
     /// From which height on a pool is active, if that was known before this step.
     pub fn active(&self, pool: ShieldedPool) -> Option<Height> {
         self.grown.tail.active[pool as usize]
+    }
+
+    /// The subtrees of 2^16 notes that it completes: the index of the first, and the root and the block of each.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Corrupt`] if nodes cannot be read.
+    pub fn subtrees(&self, pool: ShieldedPool) -> Result<(u32, Vec<SubtreeEnd>)> {
+        let size = |height: Option<Height>| {
+            let row = height.and_then(|height| self.view.row(height));
+            row.map_or(0, |row| row.sizes.of(pool))
+        };
+        let below = self.first.get().checked_sub(1);
+        let before = size(below.and_then(|below| Height::try_from(below).ok())) >> SUBTREE_LEVEL;
+        let after = size(Some(self.through.height)) >> SUBTREE_LEVEL;
+        let ends = (before..after)
+            .map(|index| {
+                self.grown
+                    .subtree(&self.view, pool, index, self.through.height)
+            })
+            .collect::<Result<_>>()?;
+        Ok((before, ends))
+    }
+
+    /// Whether it is a sealed range, which no ordinary reorg reaches.
+    pub fn is_sealed(&self) -> bool {
+        self.range.is_some()
     }
 
     /// The tree at the end of its last block.

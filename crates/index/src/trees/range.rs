@@ -69,8 +69,9 @@ impl RangeTrees {
         trees::put_nodes(&mut bytes, span.nodes());
         let dir = layout.trees();
         layout.create_dir(&dir)?;
+        layout.sync_dir(&layout.dir)?;
         let path = layout.trees_of(header.first, &header.columns_digest);
-        let unfinished = path.with_extension(UNFINISHED);
+        let unfinished = path.with_added_extension(UNFINISHED);
         let mut file = layout.create(&unfinished)?;
         file.write(&bytes).map_err(at("write", &unfinished))?;
         file.sync().map_err(at("sync", &unfinished))?;

@@ -261,6 +261,18 @@ fn clear_leftovers(layout: &Layout, manifest: &Manifest) -> Result<u64> {
             layout.remove(&path)?;
         }
     }
+    // Nodes of a range that is no more, or that were being written when the process died.
+    let wanted: std::collections::HashSet<PathBuf> = manifest
+        .sealed
+        .iter()
+        .map(|range| layout.trees_of(range.first, &range.columns_digest))
+        .collect();
+    for entry in layout.list(&layout.trees())? {
+        let path = layout.trees().join(&entry.name);
+        if layout::is_trees_file(&entry.name) && !wanted.contains(&path) {
+            layout.remove(&path)?;
+        }
+    }
     let last = manifest.segments.last().map_or(0, |last| last.sequence);
     Ok(highest.max(last))
 }

@@ -13,7 +13,7 @@ use proptest::prelude::*;
 use serde_json::Value;
 
 /// Quick, and nobody's.
-struct Quick;
+pub(crate) struct Quick;
 
 impl TreeHash for Quick {
     fn combine(
@@ -40,18 +40,33 @@ fn open(dir: &Path, hash: impl TreeHash + 'static) -> Trees {
 
 /// The trees at the end of each block of a chain, note by note.
 fn model(blocks: &[EncodedBlock], hash: &dyn TreeHash) -> Vec<[Frontier; 3]> {
+    model_of_frames(blocks.iter().map(|block| &block.frame[..]), hash)
+}
+
+/// The same of what a view holds.
+pub(crate) fn model_of(view: &View) -> Vec<[Frontier; 3]> {
+    let blocks = view.tip().map_or(0, |tip| tip.height.get() + 1);
+    let block = |height| view.block(Height::new(height)).unwrap().unwrap();
+    let frames: Vec<_> = (0..blocks).map(|height| block(height).frame).collect();
+    model_of_frames(frames.iter().map(|frame| &frame[..]), &Quick)
+}
+
+fn model_of_frames<'a>(
+    frames: impl Iterator<Item = &'a [u8]>,
+    hash: &dyn TreeHash,
+) -> Vec<[Frontier; 3]> {
     let mut trees: [Frontier; 3] = Default::default();
-    let append = |block: &EncodedBlock| {
+    let append = |frame: &[u8]| {
         for pool in ShieldedPool::ALL {
             let mut notes = Vec::new();
-            project::notes(&block.frame[5..], pool, &mut notes).unwrap();
+            project::notes(&frame[5..], pool, &mut notes).unwrap();
             for note in notes {
                 trees[pool as usize].append(hash, pool, note).unwrap();
             }
         }
         trees.clone()
     };
-    blocks.iter().map(append).collect()
+    frames.map(append).collect()
 }
 
 /// Grows the trees by at most `steps`, as if the node said the same each time.
@@ -65,7 +80,7 @@ fn grow(trees: &Trees, view: &Arc<View>, steps: usize) {
 }
 
 /// Whatever height the trees reach, they are those of the model.
-fn check(trees: &Trees, view: &View, model: &[[Frontier; 3]]) -> usize {
+pub(crate) fn check(trees: &Trees, view: &View, model: &[[Frontier; 3]]) -> usize {
     let mut reached = 0;
     for (height, expected) in (0..).zip(model) {
         let Some(found) = trees.at(view, Height::new(height)).unwrap() else {
@@ -224,7 +239,8 @@ fn a_damaged_file_is_an_error_or_made_anew_and_never_believed() {
         std::fs::remove_file(&files[1]).unwrap();
         std::fs::write(&files[1], damaged).unwrap();
         let mut found = 0;
-        verify_trees(dir.path(), &Quick, NonZeroUsize::MIN, &mut |_| found += 1).unwrap();
+        let verified = verify_trees(dir.path(), &Quick, NonZeroUsize::MIN, &mut |_| found += 1);
+        assert_eq!(verified.unwrap().findings, 1, "byte {byte}");
         assert_eq!(found, 1, "byte {byte}");
         let trees = open(dir.path(), Quick);
         let grown = (0..9).try_for_each(|_| match trees.next(&view)? {
@@ -246,12 +262,67 @@ fn a_damaged_file_is_an_error_or_made_anew_and_never_believed() {
     std::fs::remove_file(&files[1]).unwrap();
     std::fs::write(&files[1], whole).unwrap();
     let mut report = |error: &_| panic!("{error}");
-    let (notes, _) = verify_trees(dir.path(), &Quick, NonZeroUsize::MIN, &mut report).unwrap();
+    let found = verify_trees(dir.path(), &Quick, NonZeroUsize::MIN, &mut report).unwrap();
     let sizes = blocks[47].sizes;
-    assert_eq!(
-        notes,
-        u64::from(sizes.sapling + sizes.orchard + sizes.ironwood)
-    );
+    let notes = u64::from(sizes.sapling + sizes.orchard + sizes.ironwood);
+    assert_eq!((found.notes, found.compared, found.ranges), (notes, 3, 3));
+    // Still growing is no fault, a gap is.
+    std::fs::remove_file(&files[2]).unwrap();
+    let found = verify_trees(dir.path(), &Quick, NonZeroUsize::MIN, &mut report).unwrap();
+    assert_eq!((found.compared, found.ranges), (2, 3));
+    std::fs::remove_file(&files[0]).unwrap();
+    let found = verify_trees(dir.path(), &Quick, NonZeroUsize::MIN, &mut |_| {}).unwrap();
+    assert_eq!((found.compared, found.findings), (0, 1));
+}
+
+#[test]
+fn a_file_that_is_cut_or_grown_is_made_anew() {
+    let dir = tempfile::tempdir().unwrap();
+    let (_, writer, trees) = store(dir.path(), 60);
+    drop(trees);
+    let view = writer.reader().view();
+    let model = model_of(&view);
+    let file = std::fs::read_dir(dir.path().join("trees"))
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .max()
+        .unwrap();
+    let whole = std::fs::read(&file).unwrap();
+    let cut = (0..whole.len()).map(|length| whole[..length].to_vec());
+    let grown = [1, 36, whole.len()].map(|more| [&whole[..], &whole[..more]].concat());
+    for bytes in cut.chain(grown) {
+        std::fs::remove_file(&file).unwrap();
+        std::fs::write(&file, &bytes).unwrap();
+        let trees = open(dir.path(), Quick);
+        grow(&trees, &view, usize::MAX);
+        assert_eq!(check(&trees, &view, &model), 60, "{} bytes", bytes.len());
+        assert_eq!(std::fs::read(&file).unwrap(), whole);
+    }
+}
+
+#[test]
+fn files_of_ranges_that_are_no_more_are_cleared_away_and_others_are_left() {
+    let dir = tempfile::tempdir().unwrap();
+    let (_, mut writer, trees) = store(dir.path(), 60);
+    let folder = dir.path().join("trees");
+    let names = || {
+        let mut names: Vec<_> = std::fs::read_dir(&folder)
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
+        names.sort();
+        names
+    };
+    let whole = names();
+    assert_eq!(whole.len(), 3);
+    std::fs::write(folder.join(format!("{}.new", whole[2])), b"torn").unwrap();
+    std::fs::write(folder.join("notes.txt"), b"an operator's").unwrap();
+    drop(trees);
+    // Below the second range, with nobody there who has its trees.
+    writer.truncate_above(Some(Height::new(20))).unwrap();
+    drop(writer);
+    drop(Writer::open(dir.path(), TestChain::new(0).store(16)).unwrap());
+    assert_eq!(names(), [whole[0].clone(), "notes.txt".to_owned()]);
 }
 
 /// A block that adds `notes` to the Orchard tree, after `parent`.
