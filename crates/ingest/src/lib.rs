@@ -27,4 +27,4 @@ pub use progress::{Progress, Rate, Snapshot, State, Window, time_left};
 pub use run::run;
 pub use settings::{Settings, Until};
 pub use stop::Stop;
-pub use trees::{TreesError, grow_trees};
+pub use trees::{TreesError, TreesProgress, grow_trees};

@@ -4,14 +4,24 @@
 //! source's before anyone is answered from it. While the index is being built the trees wait, so that hashing does not hold the build back; the
 //! index never waits for the trees.
 //!
+//! Compared are the three trees at the last block of each step, whose frontiers commit to every note below, and in sealed ranges the roots of all
+//! subtrees of 2^16 notes, which are answered by themselves.
+//!
 //! A step that differs from what the source says ends the growing for good: one of the two hashes or reads blocks wrongly, and asking again
 //! cures neither. What had grown before stays readable.
 
+mod progress;
+
 use std::{sync::Arc, time::Duration};
 
-use lightship_chain::{BlockId, Height, ShieldedPool, tree::Frontier};
+use lightship_chain::{
+    BlockId, Height, ShieldedPool,
+    tree::{Frontier, SUBTREE_LEVEL},
+};
 use lightship_index::{Error as IndexError, Growth, Reader, Trees, View};
 use lightship_source::{BlockSource, Error as SourceError, TreeState};
+
+pub use progress::TreesProgress;
 
 use crate::{Stop, pace::Pauses};
 
@@ -71,6 +81,7 @@ pub fn grow_trees(
     source: &dyn BlockSource,
     reader: &Reader,
     trees: &Trees,
+    progress: &TreesProgress,
     stop: &Stop,
 ) -> Result<(), TreesError> {
     let mut pauses = Pauses::new(FIRST_PAUSE, LONGEST_PAUSE);
@@ -78,8 +89,9 @@ pub fn grow_trees(
     while !stop.is_stopped() {
         let view = reader.view();
         match step(source, &view, trees) {
-            Ok(Some(through)) => {
+            Ok(Some((through, subtrees))) => {
                 tracing::debug!(%through, "the trees have grown");
+                progress.made(subtrees);
                 pauses.reset();
                 troubled = false;
             }
@@ -94,20 +106,24 @@ pub fn grow_trees(
                     );
                 }
                 troubled = true;
+                progress.set_back();
                 stop.wait_timeout(pauses.next());
             }
-            Err(Trouble::Never(error)) => return Err(error),
+            Err(Trouble::Never(error)) => {
+                progress.end(&error);
+                return Err(error);
+            }
         }
     }
     Ok(())
 }
 
-/// One step; `None` if there is none to make now.
+/// One step: where it ends and how many subtrees it has; `None` if there is none to make now.
 fn step(
     source: &dyn BlockSource,
     view: &Arc<View>,
     trees: &Trees,
-) -> Result<Option<BlockId>, Trouble> {
+) -> Result<Option<(BlockId, u64)>, Trouble> {
     let (Some(tip), Some(target)) = (view.tip(), view.target()) else {
         return Ok(None);
     };
@@ -127,8 +143,14 @@ fn step(
     for (active, pool) in active.iter_mut().zip(ShieldedPool::ALL) {
         *active = compare(source, &growth, &state, pool)?;
     }
+    let mut subtrees = 0;
+    if growth.is_sealed() {
+        for pool in ShieldedPool::ALL {
+            subtrees += compare_subtrees(source, &growth, pool)?;
+        }
+    }
     growth.accept(active)?;
-    Ok(Some(through))
+    Ok(Some((through, subtrees)))
 }
 
 /// Compares one tree; from which height on its pool is active.
@@ -171,6 +193,45 @@ fn compare(
         Some(active) => Ok(Some(active)),
         None => activation(source, growth, pool).map(Some),
     }
+}
+
+/// Compares the subtrees that the step completes with those of the source's best chain; how many the source could tell.
+fn compare_subtrees(
+    source: &dyn BlockSource,
+    growth: &Growth<'_>,
+    pool: ShieldedPool,
+) -> Result<u64, Trouble> {
+    let (first, ours) = growth.subtrees(pool)?;
+    let Ok(limit @ 1..) = u32::try_from(ours.len()) else {
+        return Ok(0);
+    };
+    let theirs = match source.subtree_roots(pool, first, limit) {
+        // The frontiers were compared; a source that knows no subtrees is no reason to go without.
+        Err(SourceError::Unsupported { .. }) => return Ok(0),
+        theirs => theirs?,
+    };
+    let mut compared = 0;
+    for (number, ((root, height), theirs)) in (first..).zip(ours.iter().zip(&theirs)) {
+        if (*root, *height) == (theirs.root, theirs.end_height) {
+            compared += 1;
+            continue;
+        }
+        // The answer is of the best chain: if our block is not on it, the index is about to change.
+        if source.hash_at(*height)? != growth.hash_at(*height) {
+            return Err(Trouble::Later(format!(
+                "the source has another block at {height}"
+            )));
+        }
+        return Err(Trouble::Never(TreesError::Differs {
+            pool,
+            block: growth.through(),
+            what: format!(
+                "subtree {number} of 2^{SUBTREE_LEVEL} notes ends at {height} by the blocks and at {} by the source, or has another root",
+                theirs.end_height
+            ),
+        }));
+    }
+    Ok(compared)
 }
 
 fn text(state: &TreeState, pool: ShieldedPool) -> Option<&str> {

@@ -2,9 +2,9 @@
 
 use std::{ops::ControlFlow, time::Duration};
 
-use lightship_chain::{BlockHash, BlockId, Height, HeightRange, RawBlock, TreeSizes};
+use lightship_chain::{BlockHash, BlockId, Height, HeightRange, RawBlock, ShieldedPool, TreeSizes};
 
-use crate::{Error, Result, TreeState};
+use crate::{Error, Result, SubtreeRoot, TreeState};
 
 /// One node's best chain, as raw blocks. Every method blocks: call it from a worker thread.
 ///
@@ -58,6 +58,24 @@ pub trait BlockSource: Send + Sync {
     fn tree_state(&self, hash: BlockHash) -> Result<Option<TreeState>> {
         Err(Error::Unsupported {
             what: format!("this source knows no tree states, such as that of block {hash}"),
+        })
+    }
+
+    /// Roots of complete subtrees of 2^16 notes on the best chain, from index `start` on, at most `limit`; fewer if the source has fewer.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Unsupported`](crate::Error::Unsupported) if the source cannot tell.
+    fn subtree_roots(
+        &self,
+        pool: ShieldedPool,
+        start: u32,
+        limit: u32,
+    ) -> Result<Vec<SubtreeRoot>> {
+        Err(Error::Unsupported {
+            what: format!(
+                "this source knows no subtree roots, such as {limit} of {pool} from {start}"
+            ),
         })
     }
 

@@ -14,7 +14,7 @@ use lightship_chain::{
     tree::{TreeHash, TreeNode},
 };
 use lightship_index::{StoreId, Trees, Writer};
-use lightship_ingest::{Stop, TreesError, grow_trees};
+use lightship_ingest::{Stop, TreesError, TreesProgress, grow_trees};
 use lightship_source::{
     BlockSource,
     simulated::{SimulatedNode, StandIn},
@@ -113,7 +113,7 @@ fn the_trees_are_the_nodes_at_every_height_through_seals_and_restarts() {
             let reader = writer.reader();
             let grown = scope.spawn({
                 let (node, trees, stop) = (&node, &trees, &stop);
-                move || grow_trees(node, &reader, trees, stop)
+                move || grow_trees(node, &reader, trees, &TreesProgress::new(), stop)
             });
             check(&node, &writer, &trees);
             for _ in 0..10 {
@@ -134,11 +134,15 @@ fn trees_that_are_not_the_nodes_are_never_readable() {
     let dir = tempfile::tempdir().unwrap();
     let (_, node, writer) = stage(dir.path(), 90);
     let trees = Trees::open(dir.path(), Arc::new(Other), NonZeroUsize::MIN);
-    let ended = grow_trees(&node, &writer.reader(), &trees, &Stop::new());
+    let progress = TreesProgress::new();
+    let ended = grow_trees(&node, &writer.reader(), &trees, &progress, &Stop::new());
     assert!(
         matches!(ended, Err(TreesError::Differs { .. })),
         "{ended:?}"
     );
+    assert_eq!(progress.steps(), 0);
+    let why = progress.differs().unwrap();
+    assert!(why.contains("is not the source's"), "{why}");
     let view = writer.reader().view();
     assert_eq!(trees.through(), None);
     assert!(trees.at(&view, Height::new(80)).unwrap().is_none());

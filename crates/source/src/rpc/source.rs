@@ -9,13 +9,13 @@ use std::{
     time::{Duration, Instant},
 };
 
-use lightship_chain::{BlockHash, BlockId, Height, HeightRange, RawBlock, TreeSizes};
+use lightship_chain::{BlockHash, BlockId, Height, HeightRange, RawBlock, ShieldedPool, TreeSizes};
 
 use super::{
     Endpoint, blocking::Blocking, bulk::BatchSize, client::Client, client::shape, envelope,
     transport::Transport,
 };
-use crate::{BlockSource, Error, Result, TreeState};
+use crate::{BlockSource, Error, Result, SubtreeRoot, TreeState};
 
 /// zcashd's and Zebra's code for "the whole answer would be too large".
 const BATCH_TOO_LARGE: &[i32] = &[-32011, -32008];
@@ -149,6 +149,15 @@ impl BlockSource for RpcSource {
 
     fn tree_state(&self, hash: BlockHash) -> Result<Option<TreeState>> {
         ready(self.client.tree_state(hash))
+    }
+
+    fn subtree_roots(
+        &self,
+        pool: ShieldedPool,
+        start: u32,
+        limit: u32,
+    ) -> Result<Vec<SubtreeRoot>> {
+        ready(self.client.subtree_roots(pool, start, Some(limit)))
     }
 
     fn wait(&self, seen: Option<BlockId>, patience: Duration) -> Result<()> {

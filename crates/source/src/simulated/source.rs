@@ -6,10 +6,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use lightship_chain::{BlockHash, BlockId, Height, HeightRange, RawBlock, TreeSizes};
+use lightship_chain::{BlockHash, BlockId, Height, HeightRange, RawBlock, ShieldedPool, TreeSizes};
 
 use super::{SimulatedNode, faults::NAME};
-use crate::{BlockSource, Error, Result, TreeState};
+use crate::{BlockSource, Error, Result, SubtreeRoot, TreeState};
 
 impl BlockSource for SimulatedNode {
     fn genesis(&self) -> Result<BlockHash> {
@@ -65,6 +65,16 @@ impl BlockSource for SimulatedNode {
     fn tree_state(&self, hash: BlockHash) -> Result<Option<TreeState>> {
         self.faults().strike_blocking("z_gettreestate")?;
         Ok(self.chain().tree_state(hash))
+    }
+
+    fn subtree_roots(
+        &self,
+        pool: ShieldedPool,
+        start: u32,
+        limit: u32,
+    ) -> Result<Vec<SubtreeRoot>> {
+        self.faults().strike_blocking("z_getsubtreesbyindex")?;
+        Ok(self.chain().subtrees_from(pool, start, Some(limit)))
     }
 
     fn wait(&self, seen: Option<BlockId>, patience: Duration) -> Result<()> {
