@@ -15,6 +15,7 @@ pub mod run;
 mod show;
 mod signals;
 pub mod telemetry;
+mod trees;
 mod verify;
 
 pub use verify::verify;

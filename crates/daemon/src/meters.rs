@@ -1,11 +1,10 @@
 //! Ingest's numbers as metrics, beside those that the server keeps itself.
 
-use lightship_ingest::{Snapshot, State};
+use lightship_chain::BlockId;
+use lightship_ingest::{Snapshot, State, TreesProgress};
 
 /// Sets the gauges to what `now` says.
 pub(crate) fn set(now: &Snapshot) {
-    let height =
-        |id: Option<lightship_chain::BlockId>| id.map_or(-1.0, |id| f64::from(id.height.get()));
     metrics::gauge!("lightship_ingest_indexed_height").set(height(now.indexed));
     metrics::gauge!("lightship_ingest_node_height").set(height(now.target));
     metrics::gauge!("lightship_ingest_node_silent_seconds").set(now.source_silent.as_secs_f64());
@@ -22,4 +21,23 @@ pub(crate) fn set(now: &Snapshot) {
     ] {
         metrics::counter!(name).absolute(total);
     }
+}
+
+/// The same of the note commitment trees, which have grown `through` a block.
+pub(crate) fn set_trees(through: Option<BlockId>, progress: &TreesProgress) {
+    metrics::gauge!("lightship_trees_height").set(height(through));
+    let differ = progress.differs().is_some();
+    metrics::gauge!("lightship_trees_differ").set(f64::from(u8::from(differ)));
+    for (name, total) in [
+        ("lightship_trees_steps_total", progress.steps()),
+        ("lightship_trees_subtrees_total", progress.subtrees()),
+        ("lightship_trees_setbacks_total", progress.setbacks()),
+    ] {
+        metrics::counter!(name).absolute(total);
+    }
+}
+
+/// -1 stands for no block.
+fn height(id: Option<BlockId>) -> f64 {
+    id.map_or(-1.0, |id| f64::from(id.height.get()))
 }

@@ -16,20 +16,20 @@ use std::{
 use anyhow::{Context, anyhow, bail};
 use indicatif::MultiProgress;
 use lightship_chain::{BlockHash, Network, tree::TreeHash};
-use lightship_index::{Reader, StoreId, Trees, Writer};
-use lightship_ingest::{Progress, Snapshot, Stop, Until};
+use lightship_index::{StoreId, Writer};
+use lightship_ingest::{Progress, Snapshot, Stop, TreesProgress, Until};
 use lightship_serve::{Certificate, NodeHealth};
 use lightship_source::{
     BlockSource, Node,
     rpc::{RpcNode, RpcSource},
 };
 use tokio::{net::TcpListener, runtime, sync::watch, task};
-use tracing::{error, info, warn};
+use tracing::{info, warn};
 
 use crate::{
     cli::{IndexArgs, ListenArgs, ServeArgs},
     config::{self, Store},
-    open_files, show, signals,
+    open_files, show, signals, trees,
 };
 
 /// The longest pause between two questions for the genesis block at start.
@@ -228,12 +228,12 @@ pub(crate) async fn serve_on(
         }
     };
     let progress = ingest.progress.clone();
-    let trees = grow_trees(&upstream, reader.clone(), store, ingest.stop.clone())?;
+    let (trees, grown) = trees::start(&upstream, reader.clone(), store, &ingest.stop)?;
     let backend = lightship_serve::Backend {
         reader,
         trees: Some(trees),
         node: upstream.node.clone(),
-        health: Arc::new(move || health(&progress.snapshot())),
+        health: Arc::new(move || health(&progress.snapshot(), &grown)),
     };
     let served = lightship_serve::serve(grpc, http, backend, settings, shutdown).await;
     let ended = ingest.end().await;
@@ -242,33 +242,13 @@ pub(crate) async fn serve_on(
     Ok(ExitCode::SUCCESS)
 }
 
-/// Starts the thread behind which the note commitment trees grow. Nobody waits for it at the end: what it writes is whole at any moment.
-fn grow_trees(
-    upstream: &Upstream,
-    reader: Reader,
-    store: &Store,
-    stop: Stop,
-) -> anyhow::Result<Arc<Trees>> {
-    let trees = Arc::new(Trees::open(
-        &store.data_dir,
-        upstream.hash.clone(),
-        store.build_threads,
-    ));
-    let (source, grown) = (upstream.source.clone(), trees.clone());
-    thread::Builder::new().name("trees".into()).spawn(move || {
-        if let Err(problem) = lightship_ingest::grow_trees(&*source, &reader, &grown, &stop) {
-            error!("the trees grow no further: {:#}", anyhow!(problem));
-        }
-    })?;
-    Ok(trees)
-}
-
-fn health(now: &Snapshot) -> NodeHealth {
+fn health(now: &Snapshot, trees: &TreesProgress) -> NodeHealth {
     // Before the first answer there is no tip, and no moment at which it came.
     NodeHealth {
         last_answer: now
             .target
             .and_then(|_| Instant::now().checked_sub(now.source_silent)),
+        differs: trees.differs(),
     }
 }
 

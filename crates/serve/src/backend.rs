@@ -25,10 +25,12 @@ pub struct Backend {
 }
 
 /// What is known of the node.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct NodeHealth {
     /// When it last gave a sensible answer; `None` if it never has.
     pub last_answer: Option<Instant>,
+    /// How what the index holds differs from what the node says, once that was found: one of the two is wrong, and somebody has to look.
+    pub differs: Option<Arc<str>>,
 }
 
 /// When the server itself last heard of the node, beside what [`Backend::health`] says.

@@ -1,7 +1,7 @@
 //! The operator's side: `/livez`, `/readyz`, `/metrics`, over plain HTTP/1.1 on a listener of its own.
 //!
-//! `/livez` is 200 while the process runs, whatever the node does. `/readyz` is 200 or 503 with one line that says why. `/metrics` is
-//! Prometheus text.
+//! `/livez` is 200 while the process runs, whatever the node does. `/readyz` is 200 or 503 with one line that says why; what somebody has to look at
+//! although wallets are served well is in that line, too. `/metrics` is Prometheus text.
 
 use std::{convert::Infallible, sync::Arc, time::Duration};
 
@@ -22,8 +22,16 @@ const HEADER_PATIENCE: Duration = Duration::from_secs(10);
 /// Says why the server is not ready, or `None` if it is.
 pub(crate) type Unready = Arc<dyn Fn() -> Option<String> + Send + Sync>;
 
+/// What operators are told.
+#[derive(Clone)]
+pub(crate) struct Operators {
+    pub(crate) unready: Unready,
+    /// What somebody has to look at, or `None`.
+    pub(crate) alarm: Arc<dyn Fn() -> Option<Arc<str>> + Send + Sync>,
+}
+
 /// Answers on `listener` until dropped, and the connections with it.
-pub(crate) async fn run(listener: &TcpListener, unready: Unready) {
+pub(crate) async fn run(listener: &TcpListener, operators: Operators) {
     let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
     let mut connections = JoinSet::new();
     loop {
@@ -40,10 +48,10 @@ pub(crate) async fn run(listener: &TcpListener, unready: Unready) {
                 continue;
             }
         };
-        let unready = Arc::clone(&unready);
+        let operators = operators.clone();
         connections.spawn(async move {
             let service = service_fn(|request| {
-                let response = answer(&request, &unready);
+                let response = answer(&request, &operators);
                 async { Ok::<_, Infallible>(response) }
             });
             let connection = http1::Builder::new()
@@ -57,7 +65,7 @@ pub(crate) async fn run(listener: &TcpListener, unready: Unready) {
     }
 }
 
-fn answer(request: &Request<Incoming>, unready: &Unready) -> Response<Full<Bytes>> {
+fn answer(request: &Request<Incoming>, operators: &Operators) -> Response<Full<Bytes>> {
     if request.method() != Method::GET && request.method() != Method::HEAD {
         return text(
             StatusCode::METHOD_NOT_ALLOWED,
@@ -66,9 +74,10 @@ fn answer(request: &Request<Incoming>, unready: &Unready) -> Response<Full<Bytes
     }
     match request.uri().path() {
         "/livez" => text(StatusCode::OK, "alive\n".into()),
-        "/readyz" => match unready() {
-            None => text(StatusCode::OK, "ready\n".into()),
-            Some(why) => text(
+        "/readyz" => match ((operators.unready)(), (operators.alarm)()) {
+            (None, None) => text(StatusCode::OK, "ready\n".into()),
+            (None, Some(alarm)) => text(StatusCode::OK, format!("ready, but {alarm}\n")),
+            (Some(why), _) => text(
                 StatusCode::SERVICE_UNAVAILABLE,
                 format!("not ready: {why}\n"),
             ),

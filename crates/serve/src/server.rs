@@ -14,7 +14,7 @@ use tonic_health::{
 use crate::{
     backend::{Backend, Heard},
     grpc::{Reflection, Shared},
-    http::{self, Unready},
+    http::{self, Operators, Unready},
     info::Info,
     listen::{Wallets, accept},
     mempool::Keeper,
@@ -108,7 +108,13 @@ pub async fn serve(
     background.spawn(keeper.keep());
     background.spawn(info.refresh());
     background.spawn(patrol.clone().walk());
-    let operators = Arc::clone(&unready);
+    let operators = Operators {
+        unready: Arc::clone(&unready),
+        alarm: {
+            let health = Arc::clone(&backend.health);
+            Arc::new(move || health().differs)
+        },
+    };
     background.spawn(async move { http::run(&http, operators).await });
     background.spawn(report_health(reporter, unready));
     if let Some(certificate) = certificate {

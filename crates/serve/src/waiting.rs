@@ -40,10 +40,14 @@ pub async fn waiting<T>(
     until: impl Future<Output = T>,
 ) -> T {
     let why = why.to_owned();
+    let operators = operator::Operators {
+        unready: Arc::new(move || Some(why.clone())),
+        alarm: Arc::new(|| None),
+    };
     tokio::select! {
         done = until => done,
         () = refuse(grpc, settings) => unreachable!("accepting never ends"),
-        () = operator::run(http, Arc::new(move || Some(why.clone()))) => unreachable!("accepting never ends"),
+        () = operator::run(http, operators) => unreachable!("accepting never ends"),
     }
 }
 

@@ -252,6 +252,10 @@ pub struct VerifyArgs {
     /// Folder of the index; a running lightship may keep writing to it
     #[arg(long, env = "LIGHTSHIP_DATA_DIR", value_name = "DIR")]
     pub data_dir: PathBuf,
+
+    /// Also hash every note of the sealed blocks anew and compare the note commitment trees (a core hashes some 60,000 notes a second)
+    #[arg(long)]
+    pub trees: bool,
 }
 
 #[cfg(test)]
