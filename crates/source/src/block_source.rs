@@ -9,14 +9,14 @@ use crate::{Error, Result, SubtreeRoot, TreeState};
 /// One node's best chain, as raw blocks. Every method blocks: call it from a worker thread.
 ///
 /// All methods may be called from several threads at once. Each returns within a time the implementation states, so that a
-/// worker can look at its stop flag; an [`Error`](crate::Error) that [`is_transient`](crate::Error::is_transient) is worth
+/// worker can look at its stop flag; [`Error`] that [`is_transient`](crate::Error::is_transient) is worth
 /// asking again.
 pub trait BlockSource: Send + Sync {
     /// The hash of the block at height 0, which names the network.
     ///
     /// # Errors
     ///
-    /// Also when the node has no block yet: [`Error::Warming`](crate::Error::Warming).
+    /// Also when the node has no block yet: [`Error::Warming`].
     fn genesis(&self) -> Result<BlockHash>;
 
     /// The best tip, or `None` while the node has no block. Height and hash are of one block.
@@ -32,7 +32,7 @@ pub trait BlockSource: Send + Sync {
     ///
     /// # Errors
     ///
-    /// [`Error::AboveTip`](crate::Error::AboveTip) if the chain ends inside `range`; the blocks below it have been lent.
+    /// [`Error::AboveTip`] if the chain ends inside `range`; the blocks below it have been lent.
     fn blocks(
         &self,
         range: HeightRange,
@@ -47,14 +47,14 @@ pub trait BlockSource: Send + Sync {
     ///
     /// # Errors
     ///
-    /// [`Error::Unsupported`](crate::Error::Unsupported) if the source knows the block and cannot tell: never zeros instead.
+    /// [`Error::Unsupported`] if the source knows the block and cannot tell: never zeros instead.
     fn tree_sizes(&self, hash: BlockHash) -> Result<Option<TreeSizes>>;
 
     /// The note commitment trees at the end of that block, or `None` if the node does not know the block.
     ///
     /// # Errors
     ///
-    /// [`Error::Unsupported`](crate::Error::Unsupported) if the source cannot tell.
+    /// [`Error::Unsupported`] if the source cannot tell.
     fn tree_state(&self, hash: BlockHash) -> Result<Option<TreeState>> {
         Err(Error::Unsupported {
             what: format!("this source knows no tree states, such as that of block {hash}"),
@@ -65,7 +65,7 @@ pub trait BlockSource: Send + Sync {
     ///
     /// # Errors
     ///
-    /// [`Error::Unsupported`](crate::Error::Unsupported) if the source cannot tell.
+    /// [`Error::Unsupported`] if the source cannot tell.
     fn subtree_roots(
         &self,
         pool: ShieldedPool,

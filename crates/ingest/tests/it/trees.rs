@@ -2,21 +2,22 @@
 
 use std::{
     num::NonZeroUsize,
+    ops::ControlFlow,
     sync::Arc,
     thread,
     time::{Duration, Instant},
 };
 
 use lightship_chain::{
-    Height, Network, RawBlock, ShieldedPool, TreeSizes, Upgrade,
-    build::{Activations, ChainBuilder, Coinbase},
+    BlockHash, BlockId, Height, HeightRange, Network, RawBlock, ShieldedPool, TreeSizes, Upgrade,
+    build::{Activations, ChainBuilder, Coinbase, Recipe},
     compact::compact,
     tree::{TreeHash, TreeNode},
 };
 use lightship_index::{StoreId, Trees, Writer};
 use lightship_ingest::{Stop, TreesError, TreesProgress, grow_trees};
 use lightship_source::{
-    BlockSource,
+    BlockSource, Error as SourceError, SubtreeRoot, TreeState,
     simulated::{SimulatedNode, StandIn},
 };
 
@@ -147,4 +148,111 @@ fn trees_that_are_not_the_nodes_are_never_readable() {
     assert_eq!(trees.through(), None);
     assert!(trees.at(&view, Height::new(80)).unwrap().is_none());
     assert!(!dir.path().join("trees").exists());
+}
+
+/// A node that tells one subtree's root wrongly.
+struct Liar(SimulatedNode);
+
+impl BlockSource for Liar {
+    fn genesis(&self) -> Result<BlockHash, SourceError> {
+        self.0.genesis()
+    }
+
+    fn tip(&self) -> Result<Option<BlockId>, SourceError> {
+        BlockSource::tip(&self.0)
+    }
+
+    fn hash_at(&self, height: Height) -> Result<Option<BlockHash>, SourceError> {
+        BlockSource::hash_at(&self.0, height)
+    }
+
+    fn blocks(
+        &self,
+        range: HeightRange,
+        visit: &mut dyn FnMut(Height, RawBlock<'_>) -> ControlFlow<()>,
+    ) -> Result<(), SourceError> {
+        self.0.blocks(range, visit)
+    }
+
+    fn block(
+        &self,
+        hash: BlockHash,
+        visit: &mut dyn FnMut(RawBlock<'_>),
+    ) -> Result<bool, SourceError> {
+        BlockSource::block(&self.0, hash, visit)
+    }
+
+    fn tree_sizes(&self, hash: BlockHash) -> Result<Option<TreeSizes>, SourceError> {
+        BlockSource::tree_sizes(&self.0, hash)
+    }
+
+    fn tree_state(&self, hash: BlockHash) -> Result<Option<TreeState>, SourceError> {
+        BlockSource::tree_state(&self.0, hash)
+    }
+
+    fn subtree_roots(
+        &self,
+        pool: ShieldedPool,
+        start: u32,
+        limit: u32,
+    ) -> Result<Vec<SubtreeRoot>, SourceError> {
+        let mut roots = BlockSource::subtree_roots(&self.0, pool, start, limit)?;
+        if let Some(root) = roots.first_mut() {
+            root.root[7] ^= 1;
+        }
+        Ok(roots)
+    }
+
+    fn wait(&self, seen: Option<BlockId>, patience: Duration) -> Result<(), SourceError> {
+        self.0.wait(seen, patience)
+    }
+}
+
+#[test]
+fn a_subtree_root_that_is_not_the_nodes_ends_the_growing() {
+    let dir = tempfile::tempdir().unwrap();
+    let (mut chain, node, mut writer) = stage(dir.path(), 20);
+    // 65,536 notes make a subtree.
+    for _ in 0..10 {
+        let recipe = Recipe::new(chain.newest_version()).with_sapling(0, 7_000);
+        let transaction = chain.transaction(recipe).unwrap();
+        let coinbase = Coinbase::default();
+        let bytes = chain.next_block(coinbase, &[transaction]).unwrap().bytes;
+        node.extend(bytes.clone()).unwrap();
+        append(&mut writer, &bytes);
+    }
+    for _ in 0..20 {
+        mine(&mut chain, &node, &mut writer);
+    }
+    writer.seal_through(Height::new(32)).unwrap();
+    let ranges = |source: &dyn BlockSource, trees: &Trees| {
+        let (progress, stop) = (TreesProgress::new(), Stop::new());
+        thread::scope(|scope| {
+            let grown =
+                scope.spawn(|| grow_trees(source, &writer.reader(), trees, &progress, &stop));
+            let end = Instant::now() + Duration::from_secs(30);
+            while !grown.is_finished() && trees.through() != writer.tip() {
+                assert!(Instant::now() < end, "the trees do not grow");
+                thread::sleep(Duration::from_millis(5));
+            }
+            stop.stop();
+            let ended = grown.join().unwrap();
+            (ended, progress.subtrees(), progress.differs())
+        })
+    };
+    let trees = Trees::open(dir.path(), Arc::new(StandIn), NonZeroUsize::MIN);
+    let (ended, _, differs) = ranges(&Liar(node.clone()), &trees);
+    assert!(
+        matches!(ended, Err(TreesError::Differs { .. })),
+        "{ended:?}"
+    );
+    let differs = differs.unwrap();
+    assert!(differs.contains("subtree 0 of 2^16"), "{differs}");
+    // What was found right before stays.
+    let through = trees.through().unwrap().height;
+    assert_eq!(through, Height::new(RANGE_BLOCKS - 1));
+    let trees = Trees::open(dir.path(), Arc::new(StandIn), NonZeroUsize::MIN);
+    let (ended, subtrees, differs) = ranges(&node, &trees);
+    assert!(ended.is_ok() && differs.is_none(), "{ended:?}");
+    assert_eq!(subtrees, 1);
 }
