@@ -263,12 +263,14 @@ fn an_index_built_over_json_rpc_verifies_until_a_byte_is_flipped() {
         "{text}"
     );
 
-    let verified = run(&["verify", "--data-dir", dir]);
+    let verified = run(&["verify", "--data-dir", dir, "--trees"]);
     let text = String::from_utf8(verified.stdout).unwrap();
     assert!(
         verified.status.success() && text.contains("nothing is wrong"),
         "{text}"
     );
+    // They grow while it serves.
+    assert!(text.contains("trees in 0 of "), "{text}");
 
     let tail = fs::read_dir(Path::new(dir).join("tail"))
         .unwrap()

@@ -126,6 +126,23 @@ async fn readiness_follows_the_node_and_the_distance_to_its_tip() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn what_somebody_has_to_look_at_is_said_and_wallets_are_served_on() {
+    let stage = Stage::with(Setup {
+        differs: Some("the sapling tree is not the source's"),
+        ..Setup::whole(12)
+    })
+    .await;
+    until(async || {
+        let said = stage.get("/readyz").await;
+        said == (
+            200,
+            "ready, but the sapling tree is not the source's\n".into(),
+        )
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn metrics_know_methods_and_codes_and_nothing_of_clients() {
     let stage = Stage::new(12).await;
     let mut client = stage.client().await;

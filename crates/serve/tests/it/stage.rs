@@ -65,6 +65,8 @@ pub(crate) struct Setup {
     pub(crate) announced: bool,
     /// Whether the index's note commitment trees have grown to its tip.
     pub(crate) trees: bool,
+    /// What somebody has to look at.
+    pub(crate) differs: Option<&'static str>,
     pub(crate) settings: Settings,
 }
 
@@ -77,6 +79,7 @@ impl Setup {
             sealed: tip / 2,
             announced: true,
             trees: false,
+            differs: None,
             settings: Settings {
                 mempool_poll: Duration::from_millis(50),
                 ..Settings::default()
@@ -153,7 +156,10 @@ impl Stage {
             trees,
             reader: stage.writer.reader(),
             node: Arc::new(stage.node.clone()),
-            health: Arc::new(NodeHealth::default),
+            health: Arc::new(move || NodeHealth {
+                differs: setup.differs.map(Into::into),
+                ..NodeHealth::default()
+            }),
         };
         stage.server = tokio::spawn(serve(grpc, http, backend, setup.settings, async {
             let _ = stopped.await;
