@@ -20,6 +20,14 @@ struct Cli {
 enum Command {
     /// Mines the regtest chain that the checks stand on into the cache, unless it is there, and prints its folder
     RecordChain,
+    /// Measures the servers of a plan, one at a time, and leaves a folder with every figure
+    Bench(lightship_harness::bench::command::Arguments),
+    /// A limit for the bench: writes a chain's compact blocks to plain sockets
+    #[command(hide = true)]
+    RawSender(lightship_harness::bench::limits::raw_sender::Arguments),
+    /// A limit for the bench: gRPC from a table
+    #[command(hide = true)]
+    EmptyHandler(lightship_harness::bench::limits::empty_handler::Arguments),
     /// Measures how fast one client receives compact blocks (workload ranges-1)
     BenchRanges(lightship_harness::bench::ranges::Arguments),
     /// Measures building the index from a node against fetching the same blocks (workload build-1)
@@ -41,6 +49,9 @@ fn main() -> Result<ExitCode> {
         Command::RecordChain => {
             println!("{}", lightship_harness::recorded::folder()?.display());
         }
+        Command::Bench(arguments) => println!("{}", arguments.run()?),
+        Command::RawSender(arguments) => arguments.run()?,
+        Command::EmptyHandler(arguments) => arguments.run()?,
         Command::BenchRanges(arguments) => println!("{}", arguments.run()?),
         Command::BenchBuild(arguments) => println!("{}", arguments.run()?),
         Command::Forge(arguments) => println!("{}", arguments.run()?),

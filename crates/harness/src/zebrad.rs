@@ -230,6 +230,11 @@ miner_address = "{miner}"
         self.process = None;
     }
 
+    /// Its process id, while it runs.
+    pub fn id(&self) -> Option<u32> {
+        self.process.as_ref().map(Process::id)
+    }
+
     /// Its JSON-RPC client.
     pub fn rpc(&self) -> &JsonRpc {
         &self.rpc

@@ -2,10 +2,35 @@
 //!
 //! In: addresses of servers or nodes, and how often to repeat. Out: figures with their spread, each beside a count and a digest of what
 //! was received, so that a fast wrong answer shows. Comparisons take turns within one run, for a machine's speed drifts.
+//!
+//! * [`run`] does what a [`plan`] says and leaves a folder that [`record`] describes; [`command`] is its command line.
+//! * [`ground`] is what servers stand on (chain and node), [`expected`] and [`questions`] are what they should answer.
+//! * [`server`] runs one of them, [`usage`] and [`machine`] look at it from outside.
+//! * [`suites`] measure; [`drain`], [`ask`] and [`wire`] are their load, [`limits`] the servers that do only the sending.
+//! * [`falsify`] makes answers wrong on their way, so that a test can see each suite notice.
+//! * [`ranges`] and [`mod@build`] are two small measurements that need no plan.
 
+pub mod ask;
 pub mod build;
+pub mod command;
+pub mod drain;
+pub mod expected;
+pub mod falsify;
+pub mod figures;
+pub mod ground;
+pub mod interrupt;
+pub mod limits;
+pub mod machine;
+pub mod plan;
+pub mod questions;
 pub mod ranges;
 pub mod record;
+pub mod run;
+pub mod server;
+pub mod suites;
+pub mod tls;
+pub mod usage;
+pub mod wire;
 
 use std::{fmt, time::Duration};
 

@@ -16,16 +16,16 @@ use super::file::{About, ChainWriter, Trees};
 pub struct PackArguments {
     /// The blocks from genesis on, each in hexadecimal on a line of its own; empty lines and lines that begin with # are passed over.
     #[arg(long)]
-    blocks: PathBuf,
+    pub(crate) blocks: PathBuf,
     /// The chain file to write; its index goes into a folder beside it.
     #[arg(long)]
-    out: PathBuf,
+    pub(crate) out: PathBuf,
     /// First height of an upgrade, such as NU5=40, in order; once for each.
     #[arg(long = "upgrade", value_parser = upgrade)]
-    upgrades: Vec<(Upgrade, u32)>,
+    pub(crate) upgrades: Vec<(Upgrade, u32)>,
     /// How trees are hashed: stand-in or consensus.
     #[arg(long, default_value = "stand-in")]
-    trees: Trees,
+    pub(crate) trees: Trees,
 }
 
 impl PackArguments {

@@ -127,7 +127,8 @@ async fn every(pause: Option<Duration>, mut action: impl FnMut(u64) -> Result<()
     Ok(())
 }
 
-fn duration(text: &str) -> Result<Duration, String> {
+/// A duration such as 500ms, 25s or 2m.
+pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     let units = [("ms", 1), ("s", 1_000), ("m", 60_000)];
     let found = units.into_iter().find_map(|(unit, factor)| {
         let number: u64 = text.strip_suffix(unit)?.parse().ok()?;

@@ -317,7 +317,9 @@ fn facts(block: &Block) -> (Vec<u8>, ChainMetadata) {
     )
 }
 
-fn understood(
+/// A block as the model has it, from its bytes, from what the node says of it (`hash`, `tx`, and `trees` if it says so), and from the hash
+/// and tree sizes of the block below.
+pub(crate) fn understood(
     height: u32,
     raw: &[u8],
     verbose: &Value,

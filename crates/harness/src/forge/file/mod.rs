@@ -45,6 +45,7 @@ use lightship_chain::{Upgrade, build::Activations};
 use serde::{Deserialize, Serialize};
 
 pub use event::{Direction, Event};
+pub(crate) use read::map;
 pub use read::{ChainFile, Row, SideBlock};
 pub use trees::node_position;
 pub use write::{ChainWriter, Summary, index};

@@ -274,7 +274,7 @@ impl ChainFile {
     unsafe_code,
     reason = "mapping a file is the one way to read a chain larger than memory without copies"
 )]
-fn map(path: &Path) -> Result<Bytes> {
+pub(crate) fn map(path: &Path) -> Result<Bytes> {
     let file = File::open(path).with_context(|| format!("opening {}", path.display()))?;
     if file.metadata()?.len() == 0 {
         return Ok(Bytes::new());

@@ -1,0 +1,573 @@
+//! What a run is to do: the plan file.
+//!
+//! In: TOML. Out: a [`Plan`] that holds together, with every name that is used defined. A key that is not known is a mistake, not
+//! a remark: it is refused with the place where it stands.
+//!
+//! Words in braces within a server's arguments, config and rules are replaced when it starts; [`PLACEHOLDERS`] lists them.
+
+use std::{collections::BTreeSet, path::PathBuf, time::Duration};
+
+use anyhow::{Context, Result, bail, ensure};
+use serde::{Deserialize, Deserializer, de::Error};
+
+use crate::{bench::record::ServerKind, forge::profile::Profile};
+
+/// Words that are replaced: what they stand for is documented in `bench/README.md`.
+pub const PLACEHOLDERS: [&str; 12] = [
+    "node_url",
+    "node_host",
+    "node_port",
+    "cookie_file",
+    "grpc",
+    "grpc_port",
+    "http",
+    "data",
+    "config",
+    "certificate",
+    "key",
+    "next",
+];
+
+/// A plan.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Plan {
+    /// Names the run.
+    pub name: String,
+    /// Decides every request.
+    pub seed: u64,
+    /// Times that each server is measured.
+    pub rounds: u32,
+    /// Hold the servers to some cores and the load to others; wants 4 cores.
+    #[serde(default)]
+    pub pin: bool,
+    /// What they stand on.
+    pub chains: Vec<ChainPlan>,
+    /// What is measured.
+    pub servers: Vec<ServerPlan>,
+    /// What is measured of them.
+    pub suites: Suites,
+}
+
+/// A chain: exactly one of `forge`, `file` and `regtest`.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ChainPlan {
+    /// Its name.
+    pub name: String,
+    /// Made by the forge.
+    pub forge: Option<ForgePlan>,
+    /// A chain file that is there.
+    pub file: Option<PathBuf>,
+    /// A real node in regtest with the recorded chain.
+    #[serde(default)]
+    pub regtest: bool,
+    /// So many blocks at the top come only while the bench runs, for the suites that follow the tip.
+    #[serde(default)]
+    pub spare_blocks: u32,
+    /// Only these servers stand on it; all if left out.
+    pub servers: Option<Vec<String>>,
+    /// Only these suites; all of the plan if left out.
+    pub suites: Option<Vec<String>>,
+    /// Times that each server is measured on it; the plan's if left out.
+    pub rounds: Option<u32>,
+}
+
+/// What the forge is told.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ForgePlan {
+    /// Which chain it imitates.
+    #[serde(deserialize_with = "parsed")]
+    pub profile: Profile,
+    /// Blocks, genesis included.
+    pub blocks: u32,
+    /// Its seed.
+    pub seed: u64,
+}
+
+/// What stands behind a name.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Kind {
+    /// A program that stands beside the node.
+    #[default]
+    Program,
+    /// The light wallet service of the regtest node itself.
+    Node,
+    /// Limit: writes the same bytes to a socket, without a protocol.
+    RawSender,
+    /// Limit: a tonic handler that answers from a table.
+    EmptyHandler,
+}
+
+impl Kind {
+    /// How it counts in the results.
+    pub fn counts_as(self) -> ServerKind {
+        match self {
+            Kind::Program | Kind::Node => ServerKind::Server,
+            Kind::RawSender | Kind::EmptyHandler => ServerKind::Limit,
+        }
+    }
+}
+
+/// A server and how it is started.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ServerPlan {
+    /// Its name.
+    pub name: String,
+    /// What it is.
+    #[serde(default)]
+    pub kind: Kind,
+    /// The program: a path, or a name to be found in `PATH`. `$NAME` at its beginning is a variable of the environment.
+    #[serde(default)]
+    pub program: String,
+    /// Its arguments.
+    #[serde(default)]
+    pub arguments: Vec<String>,
+    /// More of them when it is to speak TLS, in place of `plain_arguments`; without them it cannot.
+    pub tls_arguments: Option<Vec<String>>,
+    /// More of them when it is not to.
+    #[serde(default)]
+    pub plain_arguments: Vec<String>,
+    /// Text of the file at `{config}`.
+    pub config: Option<String>,
+    /// How to tell that its index holds the whole chain.
+    #[serde(default)]
+    pub ready: Ready,
+    /// The folder whose size is the index', `{data}` unless told.
+    pub index: Option<String>,
+    /// Arguments that make the program say its version; `GetLightdInfo` is asked without.
+    pub version_arguments: Option<Vec<String>>,
+    /// Change a byte of its answers on the way, in every suite: proves that the suites notice.
+    #[serde(default)]
+    pub falsify: bool,
+}
+
+/// When an index holds the whole chain. All that is given must hold, and `GetLatestBlock` must name the tip.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Ready {
+    /// Its output holds this, in the file `{data}`-based `log_file` or in what it prints.
+    pub log: Option<String>,
+    /// A file that it logs into, instead of printing.
+    pub log_file: Option<String>,
+    /// This address answers 200 to a GET.
+    pub http: Option<String>,
+}
+
+/// The suites of a plan; those that are left out do not run.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[expect(missing_docs, reason = "the fields are the suites' own names")]
+pub struct Suites {
+    pub build: Option<BuildPlan>,
+    pub restart: Option<RestartPlan>,
+    pub idle: Option<IdlePlan>,
+    pub latency: Option<LatencyPlan>,
+    pub ranges: Option<RangesPlan>,
+    pub concurrency: Option<ConcurrencyPlan>,
+    pub download: Option<DownloadPlan>,
+    pub rpc: Option<RpcPlan>,
+    pub tls: Option<TlsPlan>,
+    pub tip: Option<TipPlan>,
+    pub reorg: Option<ReorgPlan>,
+    pub mempool: Option<MempoolPlan>,
+}
+
+/// From an empty store to the whole chain.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct BuildPlan {
+    /// Rounds that begin with an empty store; later ones begin with a copy of what the last of these left.
+    pub rounds: u32,
+    /// How long it may take.
+    #[serde(deserialize_with = "duration")]
+    pub patience: Duration,
+}
+
+/// From a stop to serving again.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RestartPlan {
+    /// How long it may take.
+    #[serde(deserialize_with = "duration")]
+    pub patience: Duration,
+}
+
+/// Nobody asks.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct IdlePlan {
+    /// How long nobody asks.
+    #[serde(deserialize_with = "duration")]
+    pub time: Duration,
+}
+
+/// One call after the other.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LatencyPlan {
+    /// Calls of each method.
+    pub requests: u32,
+    /// No further call of a method after this.
+    #[serde(deserialize_with = "duration")]
+    pub time: Duration,
+}
+
+/// Ranges of many sizes, one client.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RangesPlan {
+    /// Blocks a range.
+    pub sizes: Vec<u32>,
+    /// How long each size is asked for.
+    #[serde(deserialize_with = "duration")]
+    pub time: Duration,
+}
+
+/// Many clients at a time.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ConcurrencyPlan {
+    /// How many.
+    pub clients: Vec<u32>,
+    /// Blocks a range.
+    pub sizes: Vec<u32>,
+    /// How long each case takes.
+    #[serde(deserialize_with = "duration")]
+    pub time: Duration,
+}
+
+/// All blocks, as a new wallet wants them.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DownloadPlan {
+    /// Blocks a range.
+    pub span: u32,
+    /// How long it may take.
+    #[serde(deserialize_with = "duration")]
+    pub patience: Duration,
+}
+
+/// Every unary method by many workers.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RpcPlan {
+    /// How many.
+    pub workers: Vec<u32>,
+    /// How long each case takes.
+    #[serde(deserialize_with = "duration")]
+    pub time: Duration,
+    /// Only these methods; all if left out.
+    pub methods: Option<Vec<String>>,
+}
+
+/// The same over TLS.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TlsPlan {
+    /// Blocks a range.
+    pub sizes: Vec<u32>,
+    /// How long each case takes.
+    #[serde(deserialize_with = "duration")]
+    pub time: Duration,
+}
+
+/// New blocks.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TipPlan {
+    /// How long a server may take to a new block.
+    #[serde(deserialize_with = "duration")]
+    pub patience: Duration,
+    /// Each with blocks so often, and so many.
+    pub paces: Vec<Pace>,
+}
+
+/// A stretch of new blocks.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Pace {
+    /// From one block to the next.
+    #[serde(deserialize_with = "duration")]
+    pub every: Duration,
+    /// How many.
+    pub blocks: u32,
+}
+
+/// Branches that are replaced.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ReorgPlan {
+    /// Blocks that are replaced, a reorg each.
+    pub depths: Vec<u32>,
+    /// How long a server may take to the new branch.
+    #[serde(deserialize_with = "duration")]
+    pub patience: Duration,
+}
+
+/// Transactions that wait.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MempoolPlan {
+    /// Streams that are open at a time, a case each.
+    pub subscribers: Vec<u32>,
+    /// Transactions that come.
+    pub transactions: u32,
+    /// How long each may take to all streams.
+    #[serde(deserialize_with = "duration")]
+    pub patience: Duration,
+}
+
+/// The suites' names with their versions, in the order in which they run.
+pub const SUITES: [&str; 12] = [
+    "build-1",
+    "restart-1",
+    "idle-1",
+    "latency-1",
+    "ranges-2",
+    "concurrency-1",
+    "download-1",
+    "rpc-1",
+    "tls-1",
+    "tip-1",
+    "reorg-1",
+    "mempool-1",
+];
+
+/// A suite's name without its version.
+pub fn plain_name(suite: &str) -> &str {
+    suite.rsplit_once('-').map_or(suite, |(name, _)| name)
+}
+
+impl Plan {
+    /// Reads a plan.
+    ///
+    /// # Errors
+    ///
+    /// When it is no TOML, has unknown keys, lacks known ones, or does not hold together.
+    pub fn read(text: &str) -> Result<Plan> {
+        let plan: Plan = toml::from_str(text).map_err(|error| anyhow::anyhow!("{error}"))?;
+        plan.check()?;
+        Ok(plan)
+    }
+
+    /// Leaves of the suites and servers only those that are named; an empty list names all.
+    ///
+    /// # Errors
+    ///
+    /// When a name is not in the plan.
+    pub fn restrict(&mut self, suites: &[String], servers: &[String]) -> Result<()> {
+        for name in suites {
+            ensure!(
+                SUITES.iter().any(|suite| plain_name(suite) == name),
+                "--only {name}: there is no such suite"
+            );
+        }
+        for name in servers {
+            ensure!(
+                self.servers.iter().any(|server| server.name == *name),
+                "--servers {name}: the plan has no such server"
+            );
+        }
+        if !servers.is_empty() {
+            self.servers.retain(|server| servers.contains(&server.name));
+        }
+        for chain in &mut self.chains {
+            if !suites.is_empty() {
+                let before = chain.suites.take();
+                let kept = |suite: &&String| before.as_ref().is_none_or(|all| all.contains(suite));
+                chain.suites = Some(suites.iter().filter(kept).cloned().collect());
+            }
+        }
+        Ok(())
+    }
+
+    fn check(&self) -> Result<()> {
+        ensure!(self.rounds > 0, "rounds: at least 1");
+        ensure!(!self.chains.is_empty(), "a plan has a chain");
+        ensure!(!self.servers.is_empty(), "a plan has a server");
+        let mut names = BTreeSet::new();
+        let chains = self.chains.iter().map(|chain| &chain.name);
+        for name in self.servers.iter().map(|server| &server.name).chain(chains) {
+            let fits =
+                |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
+            ensure!(
+                !name.is_empty() && name.bytes().all(fits) && !name.starts_with('.'),
+                "the name '{name}': letters, digits, dots and dashes only, for files are named after it"
+            );
+            ensure!(names.insert(name), "the name '{name}' is there twice");
+        }
+        for chain in &self.chains {
+            chain
+                .check(self)
+                .with_context(|| format!("chain '{}'", chain.name))?;
+        }
+        for server in &self.servers {
+            server
+                .check()
+                .with_context(|| format!("server '{}'", server.name))?;
+        }
+        self.suites.check()
+    }
+}
+
+impl Suites {
+    fn check(&self) -> Result<()> {
+        let mut counts: Vec<(&str, &[u32])> = Vec::new();
+        if let Some(plan) = &self.ranges {
+            counts.push(("suites.ranges.sizes", &plan.sizes));
+        }
+        if let Some(plan) = &self.concurrency {
+            counts.push(("suites.concurrency.sizes", &plan.sizes));
+            counts.push(("suites.concurrency.clients", &plan.clients));
+        }
+        if let Some(plan) = &self.rpc {
+            counts.push(("suites.rpc.workers", &plan.workers));
+        }
+        if let Some(plan) = &self.tls {
+            counts.push(("suites.tls.sizes", &plan.sizes));
+        }
+        if let Some(plan) = &self.mempool {
+            counts.push(("suites.mempool.subscribers", &plan.subscribers));
+        }
+        for (name, counts) in counts {
+            ensure!(
+                counts.iter().all(|count| (1..=1_000_000).contains(count)),
+                "{name}: numbers from 1 to 1,000,000"
+            );
+        }
+        if let Some(plan) = &self.download {
+            ensure!(plan.span > 0, "suites.download.span: at least 1");
+        }
+        Ok(())
+    }
+}
+
+impl ChainPlan {
+    fn check(&self, plan: &Plan) -> Result<()> {
+        let given = [self.forge.is_some(), self.file.is_some(), self.regtest];
+        ensure!(
+            given.iter().filter(|given| **given).count() == 1,
+            "one of forge, file and regtest"
+        );
+        if let Some(forge) = &self.forge {
+            ensure!(
+                forge.blocks > self.spare_blocks.saturating_add(100),
+                "forge.blocks: at least 100 more than spare_blocks"
+            );
+        }
+        ensure!(
+            !self.regtest || self.spare_blocks == 0,
+            "spare_blocks: a regtest node has none"
+        );
+        for name in self.servers.iter().flatten() {
+            ensure!(
+                plan.servers.iter().any(|server| server.name == *name),
+                "servers: the plan has no '{name}'"
+            );
+        }
+        for name in self.suites.iter().flatten() {
+            ensure!(
+                SUITES.iter().any(|suite| plain_name(suite) == name),
+                "suites: there is no '{name}'"
+            );
+        }
+        Ok(())
+    }
+
+    /// Whether a suite, by its name with version, is run on it.
+    pub fn runs(&self, suite: &str) -> bool {
+        self.suites
+            .as_ref()
+            .is_none_or(|suites| suites.iter().any(|name| name == plain_name(suite)))
+    }
+
+    /// Whether a server stands on it. A node's own service stands on its node only.
+    pub fn carries(&self, server: &ServerPlan) -> bool {
+        (server.kind != Kind::Node || self.regtest)
+            && self
+                .servers
+                .as_ref()
+                .is_none_or(|servers| servers.contains(&server.name))
+    }
+}
+
+impl ServerPlan {
+    fn check(&self) -> Result<()> {
+        ensure!(
+            (self.kind == Kind::Program) != self.program.is_empty(),
+            "program: given for kind program, and for it alone"
+        );
+        let texts = self
+            .arguments
+            .iter()
+            .chain(&self.plain_arguments)
+            .chain(self.tls_arguments.iter().flatten())
+            .chain(&self.config)
+            .chain(&self.index)
+            .chain(&self.ready.log)
+            .chain(&self.ready.log_file)
+            .chain(&self.ready.http);
+        for text in texts {
+            fill(text, |_| Some(String::new()))?;
+        }
+        Ok(())
+    }
+}
+
+/// `text` with each `{word}` replaced. Braces around anything that is no placeholder's spelling stay (a config file may be JSON).
+///
+/// # Errors
+///
+/// When `value` has none for a word, or the word is no placeholder.
+pub fn fill(text: &str, value: impl Fn(&str) -> Option<String>) -> Result<String> {
+    let mut filled = String::new();
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once('{') {
+        filled.push_str(before);
+        let word = after.split_once('}').filter(|(word, _)| {
+            !word.is_empty()
+                && word
+                    .bytes()
+                    .all(|byte| byte.is_ascii_lowercase() || byte == b'_')
+        });
+        match word {
+            None => {
+                filled.push('{');
+                rest = after;
+            }
+            Some((word, after)) => {
+                if !PLACEHOLDERS.contains(&word) {
+                    bail!("{{{word}}}: the placeholders are {PLACEHOLDERS:?}");
+                }
+                let value =
+                    value(word).with_context(|| format!("{{{word}}}: there is none here"))?;
+                filled.push_str(&value);
+                rest = after;
+            }
+        }
+    }
+    filled.push_str(rest);
+    Ok(filled)
+}
+
+/// Durations are written `500ms`, `25s`, `10m`.
+fn duration<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    crate::stub::command::duration(&text).map_err(D::Error::custom)
+}
+
+fn parsed<'de, T, D>(deserializer: D) -> Result<T, D::Error>
+where
+    T: std::str::FromStr<Err: std::fmt::Display>,
+    D: Deserializer<'de>,
+{
+    let text = String::deserialize(deserializer)?;
+    text.parse().map_err(D::Error::custom)
+}
+
+#[cfg(test)]
+mod tests;
