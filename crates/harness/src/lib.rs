@@ -8,7 +8,7 @@
 //! * [`conform`] judges a server's every method against a naive model of its node's chain;
 //! * [`forge`] makes long chains that look like the real ones, [`stub`] serves them as a node would;
 //! * [`lightship`] runs our own program as a child;
-//! * [`mod@bench`] measures whole systems;
+//! * [`mod@bench`] measures whole systems, [`report`] makes tables and pictures of what it leaves;
 //! * [`grpc`] is a client that sees bytes, not messages; [`proto`] the generated one; [`json_rpc`] talks to the node.
 
 pub mod bench;
@@ -20,5 +20,6 @@ pub mod lightship;
 pub mod process;
 pub mod proto;
 pub mod recorded;
+pub mod report;
 pub mod stub;
 pub mod zebrad;

@@ -40,6 +40,10 @@ enum Command {
     Conform(conform::Args),
     /// Asks two servers of the same node the same, by every method, and says where their answers differ
     Compare(conform::compare::Args),
+    /// Makes report.md, report.html and CSV files of runs of the bench
+    Report(lightship_harness::report::Arguments),
+    /// Prints the wanted speeds and whether runs of the bench meet them
+    Targets(lightship_harness::report::TargetArguments),
 }
 
 fn main() -> Result<ExitCode> {
@@ -52,6 +56,8 @@ fn main() -> Result<ExitCode> {
         Command::Bench(arguments) => println!("{}", arguments.run()?),
         Command::RawSender(arguments) => arguments.run()?,
         Command::EmptyHandler(arguments) => arguments.run()?,
+        Command::Report(arguments) => println!("{}", arguments.run()?),
+        Command::Targets(arguments) => println!("{}", arguments.run()?),
         Command::BenchRanges(arguments) => println!("{}", arguments.run()?),
         Command::BenchBuild(arguments) => println!("{}", arguments.run()?),
         Command::Forge(arguments) => println!("{}", arguments.run()?),

@@ -282,6 +282,11 @@ impl RunFolder {
         &self.path
     }
 
+    /// Where the measurements are kept.
+    pub fn measurements_file(&self) -> PathBuf {
+        self.path.join(MEASUREMENTS_FILE)
+    }
+
     /// Where what `name` prints is kept.
     pub fn log(&self, name: &str) -> PathBuf {
         self.path.join(LOGS_FOLDER).join(format!("{name}.log"))
