@@ -5,6 +5,7 @@
 //! chain that it sees. Servers take turns within a round, and the order is turned by one each round, for a machine's speed drifts.
 
 use std::{
+    collections::BTreeSet,
     fs,
     path::{Path, PathBuf},
     time::Instant,
@@ -62,7 +63,10 @@ pub fn run(plan: &Plan, text: &str, folder: &RunFolder, harness: &Path) -> Resul
         name: plan.name.clone(),
         started: machine::now(),
         plan: text.to_owned(),
-        command: std::env::args().collect(),
+        command: std::env::args()
+            .enumerate()
+            .map(|(at, word)| if at == 0 { file_name(&word) } else { word })
+            .collect(),
         seed: plan.seed,
         machine: Machine::look(),
         ..Run::default()
@@ -85,6 +89,8 @@ pub fn run(plan: &Plan, text: &str, folder: &RunFolder, harness: &Path) -> Resul
             .iter()
             .filter(|server| chain.carries(server))
             .collect();
+        // Whoever did not come up in one round is not waited for again.
+        let mut given_up = BTreeSet::new();
         for round in 1..=chain.rounds.unwrap_or(plan.rounds) {
             for turn in 0..servers.len() {
                 let server = servers[(turn + round as usize - 1) % servers.len()];
@@ -92,7 +98,7 @@ pub fn run(plan: &Plan, text: &str, folder: &RunFolder, harness: &Path) -> Resul
                     .into_iter()
                     .filter(|suite| chain.runs(suite) && limits_part(server.kind).contains(suite))
                     .collect();
-                let mut turn = Turn {
+                let turn = Turn {
                     plan,
                     ground: &ground,
                     server,
@@ -104,7 +110,13 @@ pub fn run(plan: &Plan, text: &str, folder: &RunFolder, harness: &Path) -> Resul
                     round,
                 };
                 eprintln!("  round {round}: {} on {}", server.name, chain.name);
-                turn.run(&mut record, &mut summary)?;
+                if given_up.contains(&server.name) {
+                    let error = anyhow!("it did not come up in a round before");
+                    turn.recorder().failure("the server", "up", &error)?;
+                    summary.failures += 1;
+                } else if !turn.run(&mut record, &mut summary)? {
+                    given_up.insert(&server.name);
+                }
             }
         }
         // A chain of a million blocks and its stores need not wait for the next one's.
@@ -143,24 +155,30 @@ impl Turn<'_> {
             .join(format!("{}-{}-{word}", self.ground.name, self.server.name))
     }
 
-    fn run(&mut self, record: &mut Run, summary: &mut Summary) -> Result<()> {
-        let mut recorder = Recorder {
+    fn recorder(&self) -> Recorder<'_> {
+        Recorder {
             folder: self.folder,
             chain: &self.ground.name,
             server: &self.server.name,
             round: self.round,
-            suite: "start-1",
+            suite: "build-1",
             failures: 0,
-        };
-        if let Err(error) = self.suites(record, &mut recorder) {
+        }
+    }
+
+    /// Gives whether the server came up.
+    fn run(&self, record: &mut Run, summary: &mut Summary) -> Result<bool> {
+        let mut recorder = self.recorder();
+        let mut up = false;
+        if let Err(error) = self.suites(record, &mut recorder, &mut up) {
             // What follows would have been measured: none of it was.
             recorder.failure("the server", "up", &error)?;
         }
         summary.failures += recorder.failures;
-        Ok(())
+        Ok(up)
     }
 
-    fn suites(&self, record: &mut Run, recorder: &mut Recorder<'_>) -> Result<()> {
+    fn suites(&self, record: &mut Run, recorder: &mut Recorder<'_>, up: &mut bool) -> Result<()> {
         let plans = &self.plan.suites;
         let runs = |suite: &str| self.suites.contains(&suite);
         let node = GroundNode::start(self.ground, &self.folder.log("node"))?;
@@ -202,6 +220,7 @@ impl Turn<'_> {
         server.suite("build-1");
         let measured = fresh && plans.build.is_some() && runs("build-1");
         suites::build(&mut stage, &server, patience, measured)?;
+        *up = true;
         self.introduce(record, &server)?;
         let last_build = self.round == builds;
         let more_rounds = self.round < self.rounds();
@@ -316,6 +335,19 @@ impl Turn<'_> {
         Ok(server)
     }
 
+    /// A command line as others may repeat it.
+    fn shown(&self, command: &[String]) -> Vec<String> {
+        let work = self.work.to_string_lossy();
+        command
+            .iter()
+            .enumerate()
+            .map(|(at, word)| match at {
+                0 => file_name(word),
+                _ => word.replace(&*work, "WORK"),
+            })
+            .collect()
+    }
+
     /// Writes down who the server is, the first time it is up.
     fn introduce(&self, record: &mut Run, server: &Server) -> Result<()> {
         if record
@@ -335,11 +367,20 @@ impl Turn<'_> {
                     concat!("lightship-harness ", env!("CARGO_PKG_VERSION")).into()
                 }
             },
-            start: server.command.clone(),
+            start: self.shown(&server.command),
             pinned_to: self.cores.map(|cores| cores.server.clone()),
         });
         self.folder.write_run(record)
     }
+}
+
+/// A path's last part: where a program lies on this machine is nobody's business.
+fn file_name(path: &str) -> String {
+    let name = Path::new(path).file_name();
+    name.map_or_else(
+        || path.to_owned(),
+        |name| name.to_string_lossy().into_owned(),
+    )
 }
 
 fn on<P>(plan: &Option<P>, suite: impl FnOnce(&P) -> Result<()>) -> Result<()> {

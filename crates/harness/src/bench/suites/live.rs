@@ -52,6 +52,7 @@ fn follow(
     let mut wire = server.connect()?;
     let mut ages = Vec::new();
     let mut hasher = Sha256::new();
+    let mut recorded = true;
     let before = server.usage()?;
     let began = Instant::now();
     for nth in 0..pace.blocks {
@@ -82,12 +83,15 @@ fn follow(
             block.height == u64::from(height) && same(&block.hash, &hash),
             "another block came than the new one at {height}"
         );
-        if let Some(right) = stage.setting.ground.expected.message(height.into()) {
-            let right = CompactBlock::decode(right)?;
-            ensure!(
-                right.hash != block.hash || right.vtx == block.vtx,
+        let right = stage.setting.ground.expected.message(height.into());
+        let right = right.map(CompactBlock::decode).transpose()?;
+        match right.filter(|right| right.hash == block.hash) {
+            Some(right) => ensure!(
+                right.vtx == block.vtx,
                 "block {height} came with other transactions"
-            );
+            ),
+            // A real node mines blocks that nobody knew before.
+            None => recorded = false,
         }
         hasher.update(&hash);
     }
@@ -97,7 +101,7 @@ fn follow(
     figures.push(Figure::lower("cpu", "CPU s/s", cpu / seconds));
     let proof = Proof {
         count: ages.len() as u64,
-        digest: Some(const_hex::encode(hasher.finalize())),
+        digest: recorded.then(|| const_hex::encode(hasher.finalize())),
     };
     Ok((proof, figures))
 }
@@ -193,7 +197,8 @@ fn switch(
     ];
     let proof = Proof {
         count: served.len() as u64,
-        digest: Some(const_hex::encode(Sha256::digest(hash))),
+        // The branch is made while the bench runs, so no two servers see the same.
+        digest: None,
     };
     Ok((proof, figures))
 }
