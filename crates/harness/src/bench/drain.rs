@@ -4,7 +4,7 @@
 //! come from the seed, the size and the client's number, so every server gets the same requests in the same order.
 //!
 //! Each answer is held against what is expected: the number of its blocks always; the number of its bytes always, if the server's bytes are the
-//! expected ones; the content of one in [`SAMPLED`] by a checksum, and that of the first ones in full before the clock starts. A server
+//! expected ones; the content of one in sixteen by a checksum, and that of the first ones in full before the clock starts. A server
 //! may encode the same blocks otherwise: then sampled answers are decoded and compared in plain form.
 
 use std::{

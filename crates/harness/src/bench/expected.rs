@@ -69,7 +69,7 @@ impl Expected {
         };
         let end = expected.offset(u64::from(expected.blocks()));
         ensure!(
-            expected.offsets.len() % 8 == 0 && end == Some(expected.wire.len()),
+            expected.offsets.len().is_multiple_of(8) && end == Some(expected.wire.len()),
             "{} is broken: remove it, and it is made again",
             folder.display()
         );

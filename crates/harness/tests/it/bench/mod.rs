@@ -31,7 +31,7 @@ tls_arguments = ["--tls-cert", "{{certificate}}", "--tls-key", "{{key}}"]
 ready = {{ http = "http://{{http}}/readyz" }}
 falsify = {falsify}
 [suites]
-build = {{ rounds = 1, patience = "{patience}" }}
+build = {{ rounds = 1, patience = "60s" }}
 restart = {{ patience = "{patience}" }}
 idle = {{ time = "200ms" }}
 latency = {{ requests = 20, time = "200ms" }}
@@ -44,7 +44,7 @@ tip = {{ patience = "{patience}", paces = [{{ every = "100ms", blocks = 2 }}] }}
 reorg = {{ depths = [1, 2], patience = "20s" }}
 mempool = {{ subscribers = [1, 12], transactions = 1, patience = "20s" }}
 "#,
-        patience = if falsify { "3s" } else { "60s" },
+        patience = if falsify { "10s" } else { "60s" },
     )
 }
 
