@@ -11,7 +11,7 @@ use std::{
     ops::Range,
     path::PathBuf,
     sync::{
-        Arc,
+        Arc, OnceLock,
         atomic::{AtomicU64, Ordering},
     },
 };
@@ -41,6 +41,8 @@ pub(crate) struct SealedRange {
     /// Which frames were found right, a bit a block.
     frames_checked: Checked,
     transparent_checked: Checked,
+    /// The first thing that was found wrong since the range was opened.
+    damage: OnceLock<String>,
 }
 
 impl SealedRange {
@@ -77,6 +79,7 @@ impl SealedRange {
             columns,
             frames_checked: Checked::new(blocks),
             transparent_checked: Checked::new(blocks),
+            damage: OnceLock::new(),
         })
     }
 
@@ -217,12 +220,19 @@ impl SealedRange {
         if found == expected {
             return Ok(());
         }
-        Err(Error::Corrupt {
+        let error = Error::Corrupt {
             path: self.path(part),
             offset: start,
             expected: format!("{} bytes with checksum {expected:08x}", end - start),
             found: format!("{found:08x}"),
-        })
+        };
+        self.damage.get_or_init(|| error.to_string());
+        Err(error)
+    }
+
+    /// What was found wrong when blocks were read; `None` if nothing was yet.
+    pub(crate) fn damage(&self) -> Option<&str> {
+        self.damage.get().map(String::as_str)
     }
 
     /// Whether this range continues a chain that ends with `tip`.

@@ -100,6 +100,14 @@ impl View {
         islands
     }
 
+    /// What readers in this process have found wrong with sealed blocks: the first of it, in words. It stays until the store is opened again,
+    /// for bytes that have rotted do not heal.
+    pub fn damage(&self) -> Option<String> {
+        let ranges = self.sealed.ranges();
+        let found = ranges.iter().find_map(|range| range.damage());
+        found.map(str::to_owned)
+    }
+
     /// Whether the block at `height` is in the index, islands included.
     pub fn covers(&self, height: Height) -> bool {
         self.tail.get(height).is_some() || self.sealed.find(height).is_some()

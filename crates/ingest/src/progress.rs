@@ -76,6 +76,8 @@ pub struct Snapshot {
     pub refused_blocks: u64,
     /// The last thing that went wrong, kept after it was overcome.
     pub last_error: Option<String>,
+    /// Whether it is stalled for want of room on the disk. It goes on by itself once there is some.
+    pub disk_is_full: bool,
     /// Since the source last gave any answer that was not an error.
     pub source_silent: Duration,
 }
@@ -105,6 +107,7 @@ struct Slow {
     indexed: Option<BlockId>,
     target: Option<BlockId>,
     last_error: Option<String>,
+    disk_is_full: bool,
     window: Window,
 }
 
@@ -145,6 +148,7 @@ impl Progress {
                 indexed: None,
                 target: None,
                 last_error: None,
+                disk_is_full: false,
                 window: Window::new(Progress::WINDOW),
             }),
         }
@@ -189,6 +193,7 @@ impl Progress {
             stalls: self.stalls.load(Ordering::Relaxed),
             refused_blocks: self.refused_blocks.load(Ordering::Relaxed),
             last_error: slow.last_error.clone(),
+            disk_is_full: slow.disk_is_full,
             source_silent: now
                 .saturating_sub(Duration::from_millis(self.heard_ms.load(Ordering::Relaxed))),
         }
@@ -236,8 +241,9 @@ impl Progress {
     }
 
     /// Returns whether it was not stalled before.
-    pub(crate) fn stall(&self, why: String) -> bool {
+    pub(crate) fn stall(&self, why: String, disk_is_full: bool) -> bool {
         let mut slow = self.slow();
+        slow.disk_is_full = disk_is_full;
         slow.last_error = Some(why.clone());
         match &mut slow.stalled {
             Some((_, old)) => {
@@ -254,7 +260,9 @@ impl Progress {
 
     /// Returns how long the stall had lasted, if there was one.
     pub(crate) fn resume(&self) -> Option<Duration> {
-        self.slow().stalled.take().map(|(since, _)| since.elapsed())
+        let mut slow = self.slow();
+        slow.disk_is_full = false;
+        slow.stalled.take().map(|(since, _)| since.elapsed())
     }
 
     pub(crate) fn reorg(&self, depth: u32) {
@@ -293,15 +301,17 @@ mod tests {
     fn a_stall_lies_over_the_state_and_lifts_again() {
         let progress = Progress::new();
         progress.set_activity(Activity::Following);
-        assert!(progress.stall("refused".into()));
-        assert!(!progress.stall("refused again".into()));
+        assert!(progress.stall("refused".into(), false));
+        assert!(!progress.stall("refused again".into(), true));
         let seen = progress.snapshot();
         assert!(matches!(seen.state, State::Stalled { why, .. } if why == "refused again"));
+        assert!(seen.disk_is_full);
         assert_eq!(seen.stalls, 1);
         assert_eq!(seen.time_left, None);
         assert!(progress.resume().is_some());
         let seen = progress.snapshot();
         assert_eq!(seen.state, State::Following);
+        assert!(!seen.disk_is_full);
         assert_eq!(seen.last_error.as_deref(), Some("refused again"));
     }
 

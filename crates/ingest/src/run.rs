@@ -341,7 +341,7 @@ impl Run {
         self.failed_at = self
             .failed_at
             .max(self.appender.end().map(|end| end.height));
-        let news = self.progress.stall(why.clone());
+        let news = self.progress.stall(why.clone(), self.disk_was_full);
         let pause = self.pauses.next();
         let logged = if news {
             self.gate.opens_for_change()
