@@ -249,6 +249,7 @@ fn health(now: &Snapshot, trees: &TreesProgress) -> NodeHealth {
             .target
             .and_then(|_| Instant::now().checked_sub(now.source_silent)),
         differs: trees.differs(),
+        standstill: now.disk_is_full.then(|| now.last_error.clone()).flatten(),
     }
 }
 

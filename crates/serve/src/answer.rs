@@ -4,7 +4,8 @@ use std::{
     convert::Infallible,
     future::Future as _,
     pin::Pin,
-    task::{Context, Poll},
+    sync::Arc,
+    task::{Context, Poll, ready},
 };
 
 use bytes::Bytes;
@@ -15,6 +16,8 @@ use tokio_util::sync::WaitForCancellationFutureOwned;
 
 use crate::{
     limits::Place,
+    memory::Memory,
+    outstanding::Outstanding,
     range::BlocksBody,
     stall::Progress,
     status::{GRPC_STATUS, Refusal},
@@ -38,9 +41,18 @@ pub(crate) struct Long {
     pub(crate) stopping: Pin<Box<WaitForCancellationFutureOwned>>,
 }
 
+/// Shorter messages are not worth counting.
+const COUNTED_BYTES: usize = 1 << 10;
+/// Shorter copies are copied once more on their way rather than shared: then they are gone the sooner.
+const SHARED_COPY_BYTES: usize = 16 << 10;
+
 /// The body of an answer.
 pub(crate) struct Answer {
     frames: Frames,
+    memory: Memory,
+    outstanding: Arc<Outstanding>,
+    /// How it ends, once what was handed over is gone.
+    end: Option<HeaderMap>,
     deadline: Option<Pin<Box<Sleep>>>,
     long: Option<Long>,
     progress: Option<Progress>,
@@ -54,23 +66,81 @@ impl Answer {
         deadline: Option<Instant>,
         long: Option<Long>,
         call: Call,
+        memory: Memory,
     ) -> Answer {
+        let progress = Progress::of_this_call();
+        if let Some(progress) = &progress {
+            // The headers are the first that the reader has to take.
+            progress.handed_over();
+        }
         Answer {
             frames,
+            memory,
+            outstanding: Arc::default(),
+            end: None,
             deadline: deadline.map(|at| Box::pin(tokio::time::sleep_until(at))),
             long,
-            progress: Progress::of_this_call(),
+            progress,
             call,
         }
     }
 
-    /// Ends the answer: nothing below is asked again, and its place is free.
-    fn end(&mut self, trailers: HeaderMap) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+    /// Ends the answer: nothing below is asked again. Its place is free when its last frame is taken.
+    fn end(
+        &mut self,
+        cx: &mut Context<'_>,
+        trailers: HeaderMap,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
         self.call.note(trailers.get(GRPC_STATUS));
         self.frames = Frames::None;
         self.deadline = None;
+        self.end = Some(trailers);
+        if let Some(progress) = &self.progress {
+            // From here on it is the reader who is waited for.
+            progress.handed_over();
+            progress.lend_no_more();
+        }
+        self.poll_end(cx)
+    }
+
+    fn poll_end(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        ready!(self.outstanding.poll_gone(cx));
         self.long = None;
-        Poll::Ready(Some(Ok(Frame::trailers(trailers))))
+        Poll::Ready(
+            self.end
+                .take()
+                .map(|trailers| Ok(Frame::trailers(trailers))),
+        )
+    }
+
+    /// `bytes` on their way, counted unless they are a slice of a mapped file.
+    fn send(&mut self, bytes: Bytes) -> Result<Bytes, Refusal> {
+        self.call.sent(bytes.len());
+        let bytes = match &self.frames {
+            Frames::Blocks(blocks) => {
+                let is_copy = blocks.last_was_copy();
+                let bytes = if is_copy {
+                    self.outstanding.with(bytes, None)
+                } else {
+                    bytes
+                };
+                if let Some(progress) = &self.progress
+                    && (!is_copy || bytes.len() >= SHARED_COPY_BYTES)
+                {
+                    progress.lend(&bytes, is_copy);
+                }
+                bytes
+            }
+            _ if bytes.len() < COUNTED_BYTES => bytes,
+            _ => {
+                let lease = self.memory.try_take(bytes.len())?;
+                self.outstanding.with(bytes, Some(lease))
+            }
+        };
+        if let Some(progress) = &self.progress {
+            progress.handed_over();
+        }
+        Ok(bytes)
     }
 
     fn poll_interrupted(&mut self, cx: &mut Context<'_>) -> Option<Refusal> {
@@ -98,13 +168,13 @@ impl http_body::Body for Answer {
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
         let this = &mut *self;
         if matches!(this.frames, Frames::None) {
-            return Poll::Ready(None);
+            return this.poll_end(cx);
         }
         if let Some(progress) = &this.progress {
             progress.asked();
         }
         if let Some(refusal) = this.poll_interrupted(cx) {
-            return this.end(refusal.trailers());
+            return this.end(cx, refusal.trailers());
         }
         let frame = match &mut this.frames {
             Frames::None => return Poll::Ready(None),
@@ -123,35 +193,32 @@ impl http_body::Body for Answer {
                     if status.add_header(&mut trailers).is_err() {
                         trailers = Refusal::Damaged.trailers();
                     }
-                    return this.end(trailers);
+                    return this.end(cx, trailers);
                 }
             },
         };
         let Some(frame) = frame else {
             this.frames = Frames::None;
-            this.long = None;
-            return Poll::Ready(None);
+            return this.poll_end(cx);
         };
         match frame.into_trailers() {
-            Ok(trailers) => this.end(trailers),
+            Ok(trailers) => this.end(cx, trailers),
             Err(frame) => {
-                if let Some(bytes) = frame.data_ref() {
-                    this.call.sent(bytes.len());
-                    if let (Some(progress), Frames::Blocks(_)) = (&this.progress, &this.frames) {
-                        progress.lend(bytes);
-                    }
+                let Ok(bytes) = frame.into_data() else {
+                    // There is no third kind of frame.
+                    return this.end(cx, Refusal::Damaged.trailers());
+                };
+                match this.send(bytes) {
+                    Ok(bytes) => Poll::Ready(Some(Ok(Frame::data(bytes)))),
+                    Err(refusal) => this.end(cx, refusal.trailers()),
                 }
-                if let Some(progress) = &this.progress {
-                    progress.handed_over();
-                }
-                Poll::Ready(Some(Ok(frame)))
             }
         }
     }
 
     fn is_end_stream(&self) -> bool {
         match &self.frames {
-            Frames::None => true,
+            Frames::None => self.end.is_none(),
             Frames::Messages(messages) => messages.is_end_stream(),
             Frames::Blocks(_) => false,
         }
@@ -159,7 +226,8 @@ impl http_body::Body for Answer {
 
     fn size_hint(&self) -> SizeHint {
         match &self.frames {
-            Frames::None => SizeHint::with_exact(0),
+            Frames::None if self.end.is_none() => SizeHint::with_exact(0),
+            Frames::None => SizeHint::default(),
             Frames::Messages(messages) => messages.size_hint(),
             Frames::Blocks(_) => SizeHint::default(),
         }

@@ -24,13 +24,15 @@ pub struct Backend {
     pub health: Arc<dyn Fn() -> NodeHealth + Send + Sync>,
 }
 
-/// What is known of the node.
+/// What is known of the node, and of what stands between it and the index.
 #[derive(Clone, Debug, Default)]
 pub struct NodeHealth {
     /// When it last gave a sensible answer; `None` if it never has.
     pub last_answer: Option<Instant>,
     /// How what the index holds differs from what the node says, once that was found: one of the two is wrong, and somebody has to look.
     pub differs: Option<Arc<str>>,
+    /// Why the index cannot grow whatever the node does, for the operator's eyes; `None` if it can.
+    pub standstill: Option<String>,
 }
 
 /// When the server itself last heard of the node, beside what [`Backend::health`] says.

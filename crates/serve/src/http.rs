@@ -10,14 +10,19 @@ use http::{HeaderValue, Method, Request, Response, StatusCode, header::CONTENT_T
 use http_body_util::Full;
 use hyper::{body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
-use tokio::{net::TcpListener, sync::Semaphore, task::JoinSet};
+use tokio::net::TcpListener;
 
-use crate::telemetry;
+use crate::{
+    accept::{self, Bounds},
+    telemetry,
+};
 
-/// Monitors are few; more connections than this wait.
-const MAX_CONNECTIONS: usize = 64;
-const MAX_CONNECTION_TIME: Duration = Duration::from_secs(60);
-const HEADER_PATIENCE: Duration = Duration::from_secs(10);
+/// Monitors are few and ask briefly.
+const BOUNDS: Bounds = Bounds {
+    connections: 64,
+    time: Duration::from_secs(60),
+};
+const HEADER_PATIENCE: Duration = Duration::from_secs(5);
 
 /// Says why the server is not ready, or `None` if it is.
 pub(crate) type Unready = Arc<dyn Fn() -> Option<String> + Send + Sync>;
@@ -32,37 +37,22 @@ pub(crate) struct Operators {
 
 /// Answers on `listener` until dropped, and the connections with it.
 pub(crate) async fn run(listener: &TcpListener, operators: Operators) {
-    let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
-    let mut connections = JoinSet::new();
-    loop {
-        while connections.try_join_next().is_some() {}
-        let place = Arc::clone(&places)
-            .acquire_owned()
-            .await
-            .expect("the semaphore is never closed");
-        let stream = match listener.accept().await {
-            Ok((stream, _)) => stream,
-            Err(error) => {
-                tracing::warn!(%error, "cannot accept a connection for health and metrics");
-                tokio::time::sleep(Duration::from_millis(100)).await;
-                continue;
-            }
-        };
+    accept::each(listener, "operators'", BOUNDS, |stream| {
         let operators = operators.clone();
-        connections.spawn(async move {
+        async move {
             let service = service_fn(|request| {
                 let response = answer(&request, &operators);
                 async { Ok::<_, Infallible>(response) }
             });
-            let connection = http1::Builder::new()
+            // A monitor that leaves early is no news.
+            let _ = http1::Builder::new()
                 .timer(TokioTimer::new())
                 .header_read_timeout(HEADER_PATIENCE)
-                .serve_connection(TokioIo::new(stream), service);
-            // A monitor that leaves early or stays for ever is no news.
-            let _ = tokio::time::timeout(MAX_CONNECTION_TIME, connection).await;
-            drop(place);
-        });
-    }
+                .serve_connection(TokioIo::new(stream), service)
+                .await;
+        }
+    })
+    .await;
 }
 
 fn answer(request: &Request<Incoming>, operators: &Operators) -> Response<Full<Bytes>> {

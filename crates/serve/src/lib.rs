@@ -8,6 +8,7 @@
 //! is the one table of what wallets are told when something is wrong; `grpc` and `server` put it on the wire, `web` does for browsers,
 //! `tls` in private.
 
+mod accept;
 mod address;
 mod answer;
 mod backend;
@@ -18,8 +19,10 @@ mod http;
 mod info;
 mod limits;
 mod listen;
+mod memory;
 mod mempool;
 mod method;
+mod outstanding;
 pub mod proto;
 mod query;
 mod range;

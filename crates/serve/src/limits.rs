@@ -16,6 +16,8 @@ pub(crate) struct Places {
     connection: Arc<Semaphore>,
     clients: Arc<Shares>,
     per_connection: usize,
+    /// For calls that are not long and not answered at once.
+    waiting: Arc<Semaphore>,
 }
 
 /// One long answer's place; given back when dropped.
@@ -26,13 +28,20 @@ pub(crate) struct Place {
 }
 
 impl Places {
-    /// For a server of `streams` long answers, `per_connection` of them on one connection and `per_client` for one client.
-    pub(crate) fn new(streams: usize, per_connection: usize, per_client: usize) -> Places {
+    /// For a server of `streams` long answers, `per_connection` of them on one connection and `per_client` for one client, and of `waiting`
+    /// other calls that wait.
+    pub(crate) fn new(
+        streams: usize,
+        per_connection: usize,
+        per_client: usize,
+        waiting: usize,
+    ) -> Places {
         Places {
             server: Arc::new(Semaphore::new(streams.min(Semaphore::MAX_PERMITS))),
             connection: Arc::new(Semaphore::new(0)),
             clients: Shares::new(per_client),
             per_connection: per_connection.min(Semaphore::MAX_PERMITS),
+            waiting: Arc::new(Semaphore::new(waiting.min(Semaphore::MAX_PERMITS))),
         }
     }
 
@@ -68,6 +77,15 @@ impl Places {
     }
 }
 
+impl Places {
+    /// A place for a call that cannot be answered at once. Who is answered at once needs none, and so is answered always.
+    pub(crate) fn wait(&self) -> Result<OwnedSemaphorePermit, Refusal> {
+        Arc::clone(&self.waiting)
+            .try_acquire_owned()
+            .map_err(|_| Refusal::TooManyCalls)
+    }
+}
+
 /// Refuses a list of more than `limit` entries.
 pub(crate) fn at_most(field: &'static str, found: usize, limit: usize) -> Result<(), Refusal> {
     if found > limit {
@@ -90,7 +108,7 @@ mod tests {
 
     #[test]
     fn a_place_is_had_at_once_or_not_at_all() {
-        let places = Places::new(3, 2, 1);
+        let places = Places::new(3, 2, 1, 1);
         let (one, other) = (places.for_connection(false), places.for_connection(false));
         let held = [one.take(None).unwrap(), one.take(None).unwrap()];
         let refused = |whose| Refusal::TooManyStreams { whose };
@@ -102,6 +120,10 @@ mod tests {
         assert!(one.take(None).is_ok() && other.take(None).is_ok());
         let shared = places.for_connection(true);
         let held: Vec<_> = (0..3).map(|_| shared.take(None).unwrap()).collect();
+        let waiting = one.wait().unwrap();
+        assert_eq!(other.wait().err(), Some(Refusal::TooManyCalls));
+        drop(waiting);
+        assert!(other.wait().is_ok());
         assert_eq!(
             held.len(),
             3,

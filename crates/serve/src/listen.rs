@@ -3,7 +3,7 @@
 //! In: accepted sockets. Out: calls for the [`Router`]. HTTP/2 (over TLS, or in plaintext with prior knowledge) and HTTP/1.1 come in on the same port,
 //! told apart by their first bytes.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use hyper_util::{
     rt::{TokioIo, TokioTimer},
@@ -16,6 +16,7 @@ use tokio::{
 use tokio_util::task::TaskTracker;
 
 use crate::{
+    accept,
     clients::{Peer, Shares},
     connection::{Calls, Driver, Gathering},
     grpc::{Router, Shared},
@@ -26,8 +27,8 @@ use crate::{
     wire::Door,
 };
 
-/// After a failed accept (too many open files), a pause instead of a spin.
-pub(crate) const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+/// Of HTTP/1.1 this much is buffered at most each way; the head of a request must fit.
+const HTTP1_BUFFER_BYTES: usize = 64 << 10;
 
 /// What wallets' connections are served with.
 pub(crate) struct Wallets {
@@ -53,6 +54,7 @@ impl Wallets {
                 limits.streams,
                 limits.streams_per_connection,
                 settings.clients.streams,
+                limits.calls_waiting,
             ),
             room: Arc::new(Semaphore::new(
                 limits.connections.min(Semaphore::MAX_PERMITS),
@@ -108,6 +110,7 @@ fn transport(settings: &Settings, calls: Calls) -> auto::Builder<Calls> {
     builder
         .http1()
         .timer(TokioTimer::new())
+        .max_buf_size(HTTP1_BUFFER_BYTES)
         .header_read_timeout(settings.limits.handshake);
     builder
         .http2()
@@ -133,14 +136,7 @@ pub(crate) async fn accept(
             .acquire_owned()
             .await
             .expect("the semaphore is never closed");
-        let (stream, address) = match listener.accept().await {
-            Ok(accepted) => accepted,
-            Err(error) => {
-                tracing::warn!(%error, "cannot accept a connection");
-                tokio::time::sleep(ACCEPT_PAUSE).await;
-                continue;
-            }
-        };
+        let (stream, address) = accept::next(&listener, "wallets'").await;
         let peer = wallets.shared.query.settings.clients.peer(address.ip());
         let client = match peer {
             Peer::Client(client) => client,

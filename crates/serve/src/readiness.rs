@@ -1,25 +1,30 @@
 //! When the server calls itself ready.
 //!
-//! Ready means that a wallet which comes now is served well: the index is near the tip and the node has answered lately. A server
-//! that is not ready still answers all it can.
-
-use std::time::Instant;
+//! Ready means that a wallet which comes now is served well: the index is near the tip, can grow, and is whole as far as it was read, and the
+//! node has answered lately. A server that is not ready still answers all it can.
 
 use lightship_index::View;
 
-use crate::settings::Readiness;
+use crate::{backend::NodeHealth, settings::Readiness};
 
 /// Why the server is not ready, in one line; `None` if it is.
 pub(crate) fn unready(
     rule: Readiness,
     view: &View,
-    last_answer: Option<Instant>,
+    known: NodeHealth,
     stopping: bool,
 ) -> Option<String> {
     if stopping {
         return Some("the server is stopping".into());
     }
-    let Some(heard) = last_answer else {
+    // What only the operator can mend comes first.
+    if let Some(damage) = view.damage() {
+        return Some(format!("the index is damaged: {damage}"));
+    }
+    if let Some(why) = known.standstill {
+        return Some(why);
+    }
+    let Some(heard) = known.last_answer else {
         return Some("the node has not answered yet".into());
     };
     let silence = heard.elapsed();

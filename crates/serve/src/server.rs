@@ -17,6 +17,7 @@ use crate::{
     http::{self, Operators, Unready},
     info::Info,
     listen::{Wallets, accept},
+    memory::Memory,
     mempool::Keeper,
     proto::SERVICE,
     query::Query,
@@ -82,7 +83,8 @@ pub async fn serve(
     let info = Arc::new(Info::new(Arc::clone(&backend.node), Arc::clone(&heard)));
     let reporter = HealthReporter::new();
     let stopping = CancellationToken::new();
-    let patrol = Patrol::new(settings.limits.stall);
+    let memory = Memory::new(settings.limits.held_bytes);
+    let patrol = Patrol::new(settings.limits.stall, memory.clone());
     let grace = settings.shutdown_grace;
     let limits = settings.limits;
     let certificate = settings.certificate.clone();
@@ -99,6 +101,7 @@ pub async fn serve(
             node: backend.node,
             info: Arc::clone(&info),
             mempool,
+            memory: memory.clone(),
             settings,
             pings: Default::default(),
         }),
@@ -116,7 +119,7 @@ pub async fn serve(
         },
     };
     background.spawn(async move { http::run(&http, operators).await });
-    background.spawn(report_health(reporter, unready));
+    background.spawn(report_health(reporter, unready, memory));
     if let Some(certificate) = certificate {
         background.spawn(certificate.watch());
     }
@@ -182,12 +185,13 @@ fn readiness(
         settings.readiness,
     );
     Arc::new(move || {
-        let last = health().last_answer.max(heard.last());
-        unready(rule, &reader.view(), last, stopping.is_cancelled())
+        let mut known = health();
+        known.last_answer = known.last_answer.max(heard.last());
+        unready(rule, &reader.view(), known, stopping.is_cancelled())
     })
 }
 
-async fn report_health(reporter: HealthReporter, unready: Unready) {
+async fn report_health(reporter: HealthReporter, unready: Unready, memory: Memory) {
     let mut before = None;
     loop {
         let why = unready();
@@ -207,6 +211,7 @@ async fn report_health(reporter: HealthReporter, unready: Unready) {
             metrics::gauge!("lightship_serve_ready").set(f64::from(u8::from(why.is_none())));
             before = Some(why.is_none());
         }
+        metrics::gauge!("lightship_serve_held_bytes").set(memory.held() as f64);
         tokio::time::sleep(HEALTH_STEP).await;
     }
 }

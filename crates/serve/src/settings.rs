@@ -72,6 +72,12 @@ pub struct Limits {
     pub streams: usize,
     /// The same on one connection.
     pub streams_per_connection: usize,
+    /// Calls at once, besides long answers, that wait for the rest of their request or for the node.
+    pub calls_waiting: usize,
+    /// What requests and answers hold in memory until they are done, all together. Slices of the mapped index are not among it.
+    pub held_bytes: usize,
+    /// A client may take this long to send the one message of its request.
+    pub request: Duration,
     /// A stream whose reader takes nothing for this long is reset.
     pub stall: Duration,
     /// One request message.
@@ -164,6 +170,9 @@ impl Default for Limits {
             handshake: Duration::from_secs(10),
             streams: 8_192,
             streams_per_connection: 128,
+            calls_waiting: 16_384,
+            held_bytes: 512 << 20,
+            request: Duration::from_secs(30),
             stall: Duration::from_secs(60),
             request_bytes: 4 << 20,
             answer_bytes: 4 << 20,
@@ -183,8 +192,8 @@ impl Default for Http2 {
     fn default() -> Http2 {
         Http2 {
             max_concurrent_streams: 200,
-            stream_window_bytes: 1 << 20,
-            connection_window_bytes: 4 << 20,
+            stream_window_bytes: 256 << 10,
+            connection_window_bytes: 1 << 20,
             max_frame_bytes: 64 << 10,
             send_buffer_bytes: 1 << 20,
             keepalive: Duration::from_secs(30),

@@ -20,7 +20,10 @@ use bytes::Bytes;
 use futures_util::task::AtomicWaker;
 use tokio::task::futures::TaskLocalFuture;
 
-use crate::connection::Lent;
+use crate::{connection::Lent, memory::Memory};
+
+/// A reader that takes nothing for this long goes first when others need what it holds.
+const SHORT_PATIENCE: Duration = Duration::from_secs(5);
 
 tokio::task_local! {
     static CURRENT: Arc<Watch>;
@@ -34,6 +37,8 @@ pub(crate) struct Watch {
     /// When the last frame was handed over (see [`now_ms`]); 0 while the answer itself is at work.
     handed: AtomicU64,
     given_up: AtomicBool,
+    /// Whether it lent copies, which go with it.
+    copied: AtomicBool,
     waker: AtomicWaker,
 }
 
@@ -41,6 +46,7 @@ pub(crate) struct Watch {
 #[derive(Clone)]
 pub(crate) struct Patrol {
     patience: Duration,
+    memory: Memory,
     watches: Arc<Mutex<Vec<Weak<Watch>>>>,
 }
 
@@ -59,9 +65,17 @@ impl Progress {
         self.0.handed.store(0, Ordering::Relaxed);
     }
 
-    /// The transport is about to get `piece`, which its owner does not mind sharing.
-    pub(crate) fn lend(&self, piece: &Bytes) {
-        self.0.lent.lend(piece);
+    /// The transport is about to get `piece`, which its owner does not mind sharing: a slice of a mapped file, or a copy made for this call.
+    pub(crate) fn lend(&self, piece: &Bytes, is_copy: bool) {
+        if is_copy {
+            self.0.copied.store(true, Ordering::Relaxed);
+        }
+        self.0.lent.lend(piece, is_copy.then(|| number(&self.0)));
+    }
+
+    /// No more comes: copies that the transport has split so that their end was not seen are let go.
+    pub(crate) fn lend_no_more(&self) {
+        self.0.forget();
     }
 
     /// The transport has a frame to get rid of.
@@ -70,11 +84,31 @@ impl Progress {
     }
 }
 
+/// A call's number among those of its connection, for as long as it lives.
+fn number(watch: &Arc<Watch>) -> usize {
+    Arc::as_ptr(watch).addr()
+}
+
+impl<F: Future> Drop for Watched<F> {
+    fn drop(&mut self) {
+        self.watch.forget();
+    }
+}
+
+impl Watch {
+    fn forget(self: &Arc<Watch>) {
+        if self.copied.load(Ordering::Relaxed) {
+            self.lent.forget(number(self));
+        }
+    }
+}
+
 impl Patrol {
-    /// Gives a reader `patience` to take a frame.
-    pub(crate) fn new(patience: Duration) -> Patrol {
+    /// Gives a reader `patience` to take a frame, and less while `memory` is short.
+    pub(crate) fn new(patience: Duration, memory: Memory) -> Patrol {
         Patrol {
             patience,
+            memory,
             watches: Arc::default(),
         }
     }
@@ -85,7 +119,7 @@ impl Patrol {
 
     /// Walks for ever.
     pub(crate) async fn walk(self) {
-        let step = (self.patience / 8).clamp(Duration::from_millis(10), Duration::from_secs(5));
+        let step = (self.patience / 8).clamp(Duration::from_millis(10), Duration::from_secs(1));
         loop {
             tokio::time::sleep(step).await;
             let given_up = self.look();
@@ -98,7 +132,12 @@ impl Patrol {
 
     fn look(&self) -> u64 {
         let now = now_ms();
-        let patience = u64::try_from(self.patience.as_millis()).unwrap_or(u64::MAX);
+        let patience = if self.memory.is_short() {
+            self.patience.min(SHORT_PATIENCE)
+        } else {
+            self.patience
+        };
+        let patience = u64::try_from(patience.as_millis()).unwrap_or(u64::MAX);
         let mut given_up = 0;
         self.lock().retain(|watch| {
             let Some(watch) = watch.upgrade() else {
@@ -144,6 +183,7 @@ impl<F: Future> Watched<F> {
             lent,
             handed: AtomicU64::new(0),
             given_up: AtomicBool::new(false),
+            copied: AtomicBool::new(false),
             waker: AtomicWaker::new(),
         });
         Watched {
@@ -185,7 +225,7 @@ mod tests {
 
     #[tokio::test]
     async fn only_a_frame_that_nobody_takes_is_a_stall() {
-        let patrol = Patrol::new(Duration::from_millis(20));
+        let patrol = Patrol::new(Duration::from_millis(20), Memory::new(1_000));
         let watch = Arc::<Watch>::default();
         let progress = CURRENT
             .scope(Arc::clone(&watch), async { Progress::of_this_call() })
@@ -204,7 +244,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_call_is_enlisted_when_it_comes_to_rest_with_a_frame_not_taken() {
-        let patrol = Patrol::new(Duration::from_millis(20));
+        let patrol = Patrol::new(Duration::from_millis(20), Memory::new(1_000));
         let gone = Arc::new(());
         let kept = Arc::clone(&gone);
         let call = async move {

@@ -148,6 +148,20 @@ pub enum Refusal {
         /// `on this server`, `on this connection` or `from this network`.
         whose: &'static str,
     },
+    /// Too many calls that wait at once.
+    #[error("too many calls wait at this server; try again soon")]
+    TooManyCalls,
+    /// Requests and answers hold all the memory they may.
+    #[error(
+        "clients have not taken what this server sends them, and no memory is left for more; try again soon"
+    )]
+    TooMuchHeld,
+    /// The request did not come.
+    #[error("the request did not come within {seconds} s")]
+    RequestLate {
+        /// The bound.
+        seconds: u64,
+    },
     /// An answer longer than clients receive.
     #[error("the answer would be longer than {limit} bytes: set {remedy}")]
     AnswerTooLarge {
@@ -199,10 +213,11 @@ impl Refusal {
             Refusal::BlockNotFound | Refusal::TransactionNotFound => Code::NotFound,
             Refusal::Replaced => Code::Aborted,
             Refusal::NotReady | Refusal::NodeAway | Refusal::Stopping => Code::Unavailable,
-            Refusal::TooManyStreams { .. } | Refusal::AnswerTooLarge { .. } => {
-                Code::ResourceExhausted
-            }
-            Refusal::DeadlineExceeded => Code::DeadlineExceeded,
+            Refusal::TooManyStreams { .. }
+            | Refusal::TooManyCalls
+            | Refusal::TooMuchHeld
+            | Refusal::AnswerTooLarge { .. } => Code::ResourceExhausted,
+            Refusal::DeadlineExceeded | Refusal::RequestLate { .. } => Code::DeadlineExceeded,
             Refusal::NotOffered { .. } => Code::Unimplemented,
             Refusal::Damaged | Refusal::Unreadable { .. } => Code::Internal,
         }
@@ -249,12 +264,24 @@ impl From<lightship_source::Error> for Refusal {
             Error::Unsupported { .. } => Refusal::NotOffered {
                 what: "what this node cannot answer",
             },
-            Error::TooLarge { limit_bytes, .. } => Refusal::AnswerTooLarge {
-                limit: limit_bytes,
-                remedy: "narrower bounds",
-            },
+            Error::TooLarge { .. } => {
+                // Nothing that the wallet did. Where it could ask for less, `narrower` says so.
+                tracing::warn!(%error, "the node gave an answer that is not read");
+                Refusal::NodeAway
+            }
             _ => Refusal::NodeAway,
         }
+    }
+}
+
+/// As [`Refusal::from`], for questions whose answer is as long as the wallet's bounds make it.
+pub(crate) fn narrower(error: lightship_source::Error) -> Refusal {
+    match error {
+        lightship_source::Error::TooLarge { limit_bytes, .. } => Refusal::AnswerTooLarge {
+            limit: limit_bytes,
+            remedy: "narrower bounds",
+        },
+        error => error.into(),
     }
 }
 

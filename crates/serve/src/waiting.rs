@@ -10,15 +10,11 @@ use hyper_util::{
     rt::{TokioExecutor, TokioIo, TokioTimer},
     server::conn::auto,
 };
-use tokio::{
-    net::{TcpListener, TcpStream},
-    sync::Semaphore,
-    task::JoinSet,
-};
+use tokio::net::{TcpListener, TcpStream};
 
 use crate::{
+    accept::{self, Bounds},
     http as operator,
-    listen::ACCEPT_PAUSE,
     settings::Settings,
     status::Refusal,
     web::{self, Origins},
@@ -26,8 +22,10 @@ use crate::{
 };
 
 /// Nobody is served yet, so few are kept.
-const MAX_CONNECTIONS: usize = 256;
-const MAX_CONNECTION_TIME: Duration = Duration::from_secs(60);
+const BOUNDS: Bounds = Bounds {
+    connections: 256,
+    time: Duration::from_secs(60),
+};
 
 /// Answers every call on `grpc` with `UNAVAILABLE`, and the operator on `http`, until `until` ends; gives back what it gave.
 ///
@@ -54,30 +52,11 @@ pub async fn waiting<T>(
 async fn refuse(listener: &TcpListener, settings: &Settings) {
     let door = Arc::new(Door::new(settings.certificate.as_deref(), &settings.limits));
     let origins = Arc::new(settings.origins.clone());
-    let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
-    let mut connections = JoinSet::new();
-    loop {
-        while connections.try_join_next().is_some() {}
-        let place = Arc::clone(&places)
-            .acquire_owned()
-            .await
-            .expect("the semaphore is never closed");
-        let stream = match listener.accept().await {
-            Ok((stream, _)) => stream,
-            Err(error) => {
-                tracing::warn!(%error, "cannot accept a connection");
-                tokio::time::sleep(ACCEPT_PAUSE).await;
-                continue;
-            }
-        };
+    accept::each(listener, "wallets'", BOUNDS, |stream| {
         let (door, origins) = (Arc::clone(&door), Arc::clone(&origins));
-        connections.spawn(async move {
-            // A client that leaves early or stays for ever is no news.
-            let _ =
-                tokio::time::timeout(MAX_CONNECTION_TIME, connection(stream, &door, origins)).await;
-            drop(place);
-        });
-    }
+        async move { connection(stream, &door, origins).await }
+    })
+    .await;
 }
 
 async fn connection(stream: TcpStream, door: &Door, origins: Arc<Origins>) {
@@ -91,6 +70,6 @@ async fn connection(stream: TcpStream, door: &Door, origins: Arc<Origins>) {
         let refused = web::refuse(&request, &origins, &Refusal::NotReady);
         async { Ok::<_, Infallible>(refused) }
     });
-    // As above.
+    // Who leaves early is no news.
     let _ = builder.serve_connection(TokioIo::new(wire), service).await;
 }

@@ -28,6 +28,14 @@ pub struct TuningArgs {
     #[arg(long, env = "LIGHTSHIP_MAX_STREAMS_PER_CONNECTION", value_name = "N", default_value_t = count(Limits::default().streams_per_connection), hide_short_help = true)]
     pub max_streams_per_connection: NonZeroU32,
 
+    /// Other calls at once that wait for the node, or for the rest of their request; one more is RESOURCE_EXHAUSTED
+    #[arg(long, env = "LIGHTSHIP_MAX_WAITING_CALLS", value_name = "N", default_value_t = count(Limits::default().calls_waiting), hide_short_help = true)]
+    pub max_waiting_calls: NonZeroU32,
+
+    /// Bytes that requests and answers hold in memory until they are done, all together
+    #[arg(long, env = "LIGHTSHIP_MAX_HELD_BYTES", value_name = "BYTES", default_value_t = count(Limits::default().held_bytes), hide_short_help = true)]
+    pub max_held_bytes: NonZeroU32,
+
     /// Long answers at once for one client, a network of neighbouring addresses
     #[arg(long, env = "LIGHTSHIP_MAX_STREAMS_PER_CLIENT", value_name = "N", default_value_t = count(Clients::default().streams), hide_short_help = true)]
     pub max_streams_per_client: NonZeroU32,
@@ -70,7 +78,11 @@ pub struct TuningArgs {
     #[arg(long, env = "LIGHTSHIP_HANDSHAKE_TIMEOUT", value_name = "SECONDS", default_value_t = Limits::default().handshake.as_secs(), value_parser = seconds, hide_short_help = true)]
     pub handshake_timeout: u64,
 
-    /// Seconds after which a stream is reset whose reader takes nothing
+    /// Seconds a wallet may take to send the one message of its request
+    #[arg(long, env = "LIGHTSHIP_REQUEST_TIMEOUT", value_name = "SECONDS", default_value_t = Limits::default().request.as_secs(), value_parser = seconds, hide_short_help = true)]
+    pub request_timeout: u64,
+
+    /// Seconds after which a stream is reset whose reader takes nothing; at most 5 while less than a quarter of max-held-bytes is free
     #[arg(long, env = "LIGHTSHIP_STALL_TIMEOUT", value_name = "SECONDS", default_value_t = Limits::default().stall.as_secs(), value_parser = seconds, hide_short_help = true)]
     pub stall_timeout: u64,
 
@@ -161,6 +173,9 @@ impl TuningArgs {
             connections: count(self.max_connections),
             streams: count(self.max_streams),
             streams_per_connection: count(self.max_streams_per_connection),
+            calls_waiting: count(self.max_waiting_calls),
+            held_bytes: count(self.max_held_bytes),
+            request: Duration::from_secs(self.request_timeout),
             handshakes: count(self.max_handshakes),
             handshake: Duration::from_secs(self.handshake_timeout),
             stall: Duration::from_secs(self.stall_timeout),

@@ -32,7 +32,7 @@ use crate::stall::{Patrol, Watched};
 
 /// How much is written at once.
 const GATHER_BYTES: usize = 128 << 10;
-/// Shorter slices are copied: that costs less than looking for where they come from.
+/// Shorter slices are copied: that costs less than sharing them.
 const SHARED_BYTES: usize = 1 << 10;
 /// Slices in one system call.
 const MAX_SLICES: usize = 64;
@@ -120,8 +120,9 @@ impl<S> Gathering<S> {
 impl<S> Gathered<S> {
     fn take(&mut self, slice: &[u8]) {
         self.waiting += slice.len();
-        if slice.len() >= SHARED_BYTES
-            && let Some(shared) = self.lent.find(slice)
+        // Looked for whatever its length: with its last slice a piece is done.
+        if let Some(shared) = self.lent.find(slice)
+            && slice.len() >= SHARED_BYTES
         {
             self.close_tail();
             self.queue.push_back(shared);
@@ -354,7 +355,7 @@ mod tests {
         assert_eq!(handle.lock().waiting, 100_000);
         // What was lent is not copied; more than enough for one write makes room first.
         let large = Bytes::from(vec![200; 100_000]);
-        lent.lend(&large);
+        lent.lend(&large, None);
         gathering.write_all(&large).await.unwrap();
         assert_eq!(handle.lock().queue[0].as_ptr(), large.as_ptr());
         assert_eq!(handle.lock().waiting, 100_000);
@@ -370,7 +371,8 @@ mod tests {
 
     #[tokio::test]
     async fn calls_run_where_the_connection_is_and_end_with_it() {
-        let calls = Calls::new(Patrol::new(std::time::Duration::from_secs(60)));
+        let memory = crate::memory::Memory::new(1_000);
+        let calls = Calls::new(Patrol::new(std::time::Duration::from_secs(60), memory));
         let executor = calls.clone();
         let (near, _far) = tokio::io::duplex(64);
         let (done, finished) = tokio::sync::oneshot::channel::<()>();

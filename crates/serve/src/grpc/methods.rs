@@ -3,11 +3,15 @@
 use std::{pin::Pin, sync::Arc};
 
 use futures_util::{Stream, StreamExt as _, stream};
-use tonic::{Request, Response, Status, Streaming};
+use prost::Message;
+use tonic::{Code, Request, Response, Status, Streaming};
 
+use super::{request::NOT_THE_MESSAGE, router::STREAMED_MESSAGE_BYTES};
 use crate::{
+    memory::Memory,
     proto::{self, compact_tx_streamer_server::CompactTxStreamer},
     query::{Answers, Query},
+    status::Refusal,
 };
 
 type Statuses<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
@@ -16,8 +20,31 @@ fn statuses<T: 'static>(answers: Answers<T>) -> Response<Statuses<T>> {
     Response::new(Box::pin(answers.map(|answer| answer.map_err(Status::from))))
 }
 
-fn all<T: Send + 'static>(list: Vec<T>) -> Response<Statuses<T>> {
-    Response::new(Box::pin(stream::iter(list.into_iter().map(Ok))))
+/// A whole list, which is held until its reader has taken it.
+fn all<T: Message + 'static>(
+    list: Vec<T>,
+    memory: &Memory,
+) -> Result<Response<Statuses<T>>, Status> {
+    let bytes: usize = list
+        .iter()
+        .map(|one| size_of::<T>() + one.encoded_len())
+        .sum();
+    let lease = memory.try_take(bytes)?;
+    let list = list.into_iter().map(move |one| {
+        let _lease = &lease;
+        Ok(one)
+    });
+    Ok(Response::new(Box::pin(stream::iter(list))))
+}
+
+/// What the generated code says of a stream it cannot read, in our words.
+fn unread(status: Status) -> Status {
+    let limit = STREAMED_MESSAGE_BYTES;
+    match status.code() {
+        Code::Internal => NOT_THE_MESSAGE.into(),
+        Code::OutOfRange => Refusal::RequestTooLarge { limit }.into(),
+        _ => status,
+    }
 }
 
 /// The generated trait over the one [`Query`].
@@ -79,7 +106,9 @@ impl CompactTxStreamer for Methods {
         &self,
         request: Request<Streaming<proto::Address>>,
     ) -> Result<Response<proto::Balance>, Status> {
-        let balance = self.0.balance_of_stream(request.into_inner()).await?;
+        let messages = request.into_inner();
+        let messages = messages.map(|next| next.map_err(unread));
+        let balance = self.0.balance_of_stream(messages).await?;
         Ok(Response::new(balance))
     }
 
@@ -89,7 +118,8 @@ impl CompactTxStreamer for Methods {
         &self,
         request: Request<proto::GetMempoolTxRequest>,
     ) -> Result<Response<Self::GetMempoolTxStream>, Status> {
-        Ok(all(self.0.mempool_transactions(request.get_ref()).await?))
+        let found = self.0.mempool_transactions(request.get_ref()).await?;
+        all(found, &self.0.memory)
     }
 
     type GetMempoolStreamStream = Statuses<proto::RawTransaction>;
@@ -137,7 +167,8 @@ impl CompactTxStreamer for Methods {
         &self,
         request: Request<proto::GetAddressUtxosArg>,
     ) -> Result<Response<Self::GetAddressUtxosStreamStream>, Status> {
-        Ok(all(self.0.utxos(request.into_inner()).await?))
+        let found = self.0.utxos(request.into_inner()).await?;
+        all(found, &self.0.memory)
     }
 
     async fn get_lightd_info(

@@ -1,17 +1,22 @@
 //! One call, from its headers to the headers of its answer.
 
-use std::{convert::Infallible, sync::Arc, time::Duration};
+use std::{convert::Infallible, pin::pin, sync::Arc, task::Poll, time::Duration};
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Request, Response, header::CONTENT_TYPE};
 use http_body::Body;
+use http_body_util::Full;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tonic::{Status, body::Body as Messages};
 use tonic_health::{pb::health_server::HealthServer, server::HealthService};
 use tower::util::BoxCloneSyncService;
 
-use super::{blocks, methods::Methods};
+use super::{
+    blocks,
+    methods::Methods,
+    request::{self, One},
+};
 use crate::{
     answer::{Answer, Frames, Long},
     clients::Peer,
@@ -73,19 +78,23 @@ pub(crate) struct Router {
     places: Places,
     peer: Peer,
     methods: CompactTxStreamerServer<Methods>,
+    /// The same for requests that are streams.
+    streamed: CompactTxStreamerServer<Methods>,
 }
 
 impl Router {
     /// For a connection from `peer` that sees `places`.
     pub(crate) fn new(shared: Arc<Shared>, places: Places, peer: Peer) -> Router {
         let limit = shared.query.settings.limits.request_bytes;
-        let methods = CompactTxStreamerServer::new(Methods(Arc::clone(&shared.query)))
-            .max_decoding_message_size(limit);
+        let methods = CompactTxStreamerServer::new(Methods(Arc::clone(&shared.query)));
         Router {
             shared,
             places,
             peer,
-            methods,
+            streamed: methods
+                .clone()
+                .max_decoding_message_size(STREAMED_MESSAGE_BYTES),
+            methods: methods.max_decoding_message_size(limit),
         }
     }
 
@@ -105,7 +114,7 @@ impl Router {
         let deadline = deadline(request.headers());
         let long = match self.place(method, request.headers()) {
             Ok(long) => long,
-            Err(refusal) => return refused(&refusal, call),
+            Err(refusal) => return self.refused(&refusal, call),
         };
         let ended = async {
             match deadline {
@@ -119,20 +128,42 @@ impl Router {
                 }
             }
         };
-        let answered = tokio::select! {
-            biased;
-            answered = self.dispatch(method, request) => answered,
-            refusal = ended => Err(refusal),
+        let mut dispatched = pin!(self.dispatch(method, request));
+        let answered = match futures_util::poll!(&mut dispatched) {
+            Poll::Ready(answered) => answered,
+            Poll::Pending => {
+                let _waiting = match &long {
+                    Some(_) => None,
+                    None => match self.places.wait() {
+                        Ok(place) => Some(place),
+                        Err(refusal) => return self.refused(&refusal, call),
+                    },
+                };
+                tokio::select! {
+                    biased;
+                    answered = dispatched => answered,
+                    refusal = ended => Err(refusal),
+                }
+            }
         };
         match answered {
             Ok(response) => {
                 let (parts, frames) = response.into_parts();
                 call.note(parts.headers.get(GRPC_STATUS));
-                let answer = Answer::new(frames, deadline, long, call);
+                let memory = self.shared.query.memory.clone();
+                let answer = Answer::new(frames, deadline, long, call, memory);
                 Response::from_parts(parts, answer)
             }
-            Err(refusal) => refused(&refusal, call),
+            Err(refusal) => self.refused(&refusal, call),
         }
+    }
+
+    /// An answer that is only headers.
+    fn refused(&self, refusal: &Refusal, mut call: Call) -> Response<Answer> {
+        let response: Response<()> = Status::from(refusal).into_http();
+        call.note(response.headers().get(GRPC_STATUS));
+        let memory = self.shared.query.memory.clone();
+        response.map(|()| Answer::new(Frames::None, None, None, call, memory))
     }
 
     /// A place for an answer that may be long.
@@ -155,6 +186,25 @@ impl Router {
         }))
     }
 
+    /// The one message of `request`, whole and right.
+    async fn one<B>(&self, method: Method, body: B) -> Result<One, Refusal>
+    where
+        B: Body<Data = Bytes> + Unpin,
+    {
+        let Query {
+            settings, memory, ..
+        } = &*self.shared.query;
+        let limits = &settings.limits;
+        let read = request::read(body, limits.request_bytes, memory);
+        let one = tokio::time::timeout(limits.request, read)
+            .await
+            .map_err(|_| Refusal::RequestLate {
+                seconds: limits.request.as_secs(),
+            })??;
+        request::check(method, &one)?;
+        Ok(one)
+    }
+
     async fn dispatch<B>(
         &self,
         method: Method,
@@ -164,17 +214,44 @@ impl Router {
         B: Body<Data = Bytes> + Send + Unpin + 'static,
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
+        if !request::takes_one(method) {
+            return self.dispatch_stream(method, request).await;
+        }
+        let (parts, body) = request.into_parts();
+        // Kept until there is an answer: it counts for as long.
+        let one = self.one(method, body).await?;
         match method {
             Method::GetBlock
             | Method::GetBlockNullifiers
             | Method::GetBlockRange
             | Method::GetBlockRangeNullifiers => {
-                let body = blocks::answer(&self.shared.query, method, request.into_body()).await?;
+                let body = blocks::answer(&self.shared.query, method, &one).await?;
                 let mut response = Response::new(Frames::Blocks(Box::new(body)));
                 response.headers_mut().insert(CONTENT_TYPE, GRPC);
                 Ok(response)
             }
-            Method::Health => Ok(messages(self.shared.health.clone(), request).await),
+            Method::Health => {
+                let request = Request::from_parts(parts, Full::new(one.frame()));
+                Ok(messages(self.shared.health.clone(), request).await)
+            }
+            _ => {
+                let request = Request::from_parts(parts, Full::new(one.frame()));
+                Ok(messages(self.methods.clone(), request).await)
+            }
+        }
+    }
+
+    /// Methods whose request is a stream.
+    async fn dispatch_stream<B>(
+        &self,
+        method: Method,
+        request: Request<B>,
+    ) -> Result<Response<Frames>, Refusal>
+    where
+        B: Body<Data = Bytes> + Send + Unpin + 'static,
+        B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
+        match method {
             Method::Reflection => {
                 let Some(reflection) = &self.shared.reflection else {
                     return Err(Refusal::NotOffered { what: "reflection" });
@@ -189,10 +266,13 @@ impl Router {
             Method::Unknown => Err(Refusal::NotOffered {
                 what: "this method",
             }),
-            _ => Ok(messages(self.methods.clone(), request).await),
+            _ => Ok(messages(self.streamed.clone(), request).await),
         }
     }
 }
+
+/// One message of a stream of addresses: room for any address. The generated code makes room for as much as a message announces.
+pub(super) const STREAMED_MESSAGE_BYTES: usize = 4 << 10;
 
 const GRPC: HeaderValue = HeaderValue::from_static("application/grpc");
 
@@ -207,13 +287,6 @@ where
         Ok(response) => response.map(Frames::Messages),
         Err(never) => match never {},
     }
-}
-
-/// An answer that is only headers.
-fn refused(refusal: &Refusal, mut call: Call) -> Response<Answer> {
-    let response: Response<()> = Status::from(refusal).into_http();
-    call.note(response.headers().get(GRPC_STATUS));
-    response.map(|()| Answer::new(Frames::None, None, None, call))
 }
 
 /// When the client gives up, from its `grpc-timeout`; a value that is none is ignored, as the specification has it.

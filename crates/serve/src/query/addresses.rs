@@ -9,8 +9,16 @@ use lightship_source::{Node, Place, Utxo};
 use prost::Message as _;
 
 use super::{Answers, Picture, Query};
-use crate::{address, limits::at_most, proto, status::Refusal};
+use crate::{
+    address,
+    limits::at_most,
+    memory::{Lease, Memory},
+    proto,
+    status::{Refusal, narrower},
+};
 
+/// Held while the node is asked for a list whose length nobody knows yet.
+const ANSWER_BYTES: usize = 8 << 20;
 /// Raw transactions of one call asked for at once.
 const CONCURRENCY: usize = 8;
 
@@ -40,11 +48,14 @@ impl Query {
         let Some(range) = HeightRange::new(start, end) else {
             return Ok(Box::pin(stream::empty()));
         };
+        let asking = self.memory.take(ANSWER_BYTES).await?;
         let ids = self
             .node
             .address_transactions(request.address, range)
-            .await?;
-        Ok(Box::pin(self.history(picture, range, ids)))
+            .await
+            .map_err(narrower)?;
+        let lease = asking.resize(ids.len() * size_of::<TxId>()).await?;
+        Ok(Box::pin(self.history(picture, range, ids, lease)))
     }
 
     fn history(
@@ -52,12 +63,18 @@ impl Query {
         picture: Picture,
         range: HeightRange,
         ids: Vec<TxId>,
+        lease: Lease,
     ) -> impl Stream<Item = Result<proto::RawTransaction, Refusal>> + use<> {
         let node = Arc::clone(&self.node);
         let reader = self.reader.clone();
+        let memory = self.memory.clone();
         let pinned = picture.view.row(range.last()).map(|row| row.hash);
         stream::iter(ids)
-            .map(move |id| mined(Arc::clone(&node), id, range))
+            .map(move |id| {
+                // Held as long as there are ids.
+                let _lease = &lease;
+                mined(Arc::clone(&node), memory.clone(), id, range)
+            })
             .buffered(CONCURRENCY)
             .map(move |found| {
                 let newest = reader.view().row(range.last()).map(|row| row.hash);
@@ -123,10 +140,12 @@ impl Query {
             return Ok(Vec::new());
         }
         let entries = (request.max_entries > 0).then_some(request.max_entries);
+        let _asking = self.memory.take(ANSWER_BYTES).await?;
         let mut found = self
             .node
             .address_utxos(addresses, Some(start), entries)
-            .await?;
+            .await
+            .map_err(narrower)?;
         found.retain(|utxo| start <= utxo.height);
         // The node's order inside a block is kept.
         found.sort_by_key(|utxo| utxo.height);
@@ -170,15 +189,19 @@ impl Query {
 /// A transaction of an address's history, which must lie in the range the history was asked for.
 async fn mined(
     node: Arc<dyn Node>,
+    memory: Memory,
     id: TxId,
     range: HeightRange,
 ) -> Result<proto::RawTransaction, Refusal> {
     match node.transaction(id).await? {
         Some(found) => match found.place {
-            Place::Mined(height) if range.contains(height) => Ok(proto::RawTransaction {
-                data: found.bytes,
-                height: height.into(),
-            }),
+            Place::Mined(height) if range.contains(height) => {
+                let lease = Arc::new(memory.take(found.bytes.len()).await?);
+                Ok(proto::RawTransaction {
+                    data: lease.cover(found.bytes),
+                    height: height.into(),
+                })
+            }
             // It was in the range a moment ago.
             _ => Err(Refusal::Replaced),
         },

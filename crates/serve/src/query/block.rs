@@ -64,6 +64,7 @@ impl Query {
         let producer = Producer::new(
             self.reader.clone(),
             self.live.clone(),
+            self.memory.clone(),
             Arc::clone(&picture.view),
             plan,
         );

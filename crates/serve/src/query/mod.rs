@@ -18,8 +18,8 @@ use lightship_index::{Reader, Trees, View};
 use lightship_source::Node;
 
 use crate::{
-    info::Info, limits::hash_bytes, mempool::Mempool, proto, range::Live, settings::Settings,
-    status::Refusal, tip::served_tip,
+    info::Info, limits::hash_bytes, memory::Memory, mempool::Mempool, proto, range::Live,
+    settings::Settings, status::Refusal, tip::served_tip,
 };
 
 /// Answers of a streaming method.
@@ -33,6 +33,7 @@ pub(crate) struct Query {
     pub(crate) live: Live,
     pub(crate) info: Arc<Info>,
     pub(crate) mempool: Mempool,
+    pub(crate) memory: Memory,
     pub(crate) settings: Settings,
     pub(crate) pings: std::sync::atomic::AtomicI64,
 }

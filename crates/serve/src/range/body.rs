@@ -41,6 +41,8 @@ pub(crate) struct BlocksBody {
     /// The generation of the last picture that the best chain was compared with.
     compared: u64,
     reader: lightship_index::Reader,
+    /// Whether the piece last handed out was a copy.
+    copy: bool,
     done: bool,
 }
 
@@ -58,8 +60,14 @@ impl BlocksBody {
             end: None,
             compared: generation,
             reader,
+            copy: false,
             done: false,
         }
+    }
+
+    /// Whether the bytes last handed out are a copy made for this call, not a slice of a mapped file.
+    pub(crate) fn last_was_copy(&self) -> bool {
+        self.copy
     }
 
     /// Takes finished windows and keeps the next one in work, until enough is ready.
@@ -166,6 +174,7 @@ impl http_body::Body for BlocksBody {
                 None => Poll::Pending,
             };
         };
+        this.copy = piece.is_copy;
         let (bytes, replaced) = this.still_best(piece);
         if let Some(refusal) = replaced {
             this.step = None;

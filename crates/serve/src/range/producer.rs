@@ -11,7 +11,10 @@ use super::{
     Live, Plan, Projection,
     window::{self, Origin, Piece, towards},
 };
-use crate::status::Refusal;
+use crate::{
+    memory::{Lease, Memory},
+    status::Refusal,
+};
 
 /// The first window is small, so that its first bytes leave early and a short range does no more than it must.
 const FIRST_WINDOW_BYTES: usize = 128 << 10;
@@ -23,6 +26,8 @@ const MAX_PROJECTED_WINDOW_BYTES: usize = 256 << 10;
 const LIVE_WINDOW_BLOCKS: usize = 8;
 /// Blocks of one stream being fetched from the node at once.
 const LIVE_CONCURRENCY: usize = 4;
+/// Held while a block is fetched whose length nobody knows yet.
+const LIVE_BLOCK_BYTES: usize = 256 << 10;
 /// How far a window looks for the end of an island.
 const MAX_ISLAND_LOOK_BLOCKS: u32 = 8_192;
 
@@ -30,6 +35,7 @@ const MAX_ISLAND_LOOK_BLOCKS: u32 = 8_192;
 pub(crate) struct Producer {
     reader: Reader,
     live: Live,
+    memory: Memory,
     /// The picture this call is answered from.
     pinned: Arc<View>,
     projection: Projection,
@@ -62,10 +68,17 @@ pub(crate) struct Window {
 
 impl Producer {
     /// A producer of `plan` as seen in `pinned`.
-    pub(crate) fn new(reader: Reader, live: Live, pinned: Arc<View>, plan: Plan) -> Producer {
+    pub(crate) fn new(
+        reader: Reader,
+        live: Live,
+        memory: Memory,
+        pinned: Arc<View>,
+        plan: Plan,
+    ) -> Producer {
         Producer {
             reader,
             live,
+            memory,
             pinned,
             projection: plan.projection,
             next: Some(plan.first),
@@ -119,15 +132,31 @@ impl Producer {
     async fn read_index(&mut self, view: Arc<View>, height: Height) -> Result<Vec<Piece>, Refusal> {
         let row = row(&view, height)?;
         self.check_link(row.hash, row.previous)?;
-        let to = reach(&view, height, self.last);
-        let (projection, budget) = (self.projection, self.budget);
-        self.budget = (budget * 2).min(if projection == Projection::Stored && !self.descending {
+        let mut to = reach(&view, height, self.last);
+        let projection = self.projection;
+        let mut is_lent = projection == Projection::Stored && !self.descending;
+        // Slices of mapped files and copies are not mixed: those are the system's memory, these are ours.
+        match view.sealed_through() {
+            Some(sealed) if is_lent && height <= sealed => to = to.min(sealed),
+            _ => is_lent &= view.tip().is_none_or(|tip| height > tip.height),
+        }
+        let most = if is_lent {
             MAX_WINDOW_BYTES
         } else {
             MAX_PROJECTED_WINDOW_BYTES
-        });
+        };
+        let budget = self.budget.min(most);
+        self.budget = (budget * 2).min(most);
+        let lease = match (is_lent, self.behind) {
+            (true, _) => None,
+            // One block is counted when its length is known.
+            _ if height == to => Some(self.memory.try_take(0)?),
+            // An answer that has not begun is refused at once.
+            (false, None) => Some(self.memory.try_take(budget)?),
+            (false, Some(_)) => Some(self.memory.take(budget).await?),
+        };
         let reading = Arc::clone(&view);
-        let pieces = tokio::task::spawn_blocking(move || {
+        let mut pieces = tokio::task::spawn_blocking(move || {
             window::read(&reading, height, to, projection, budget)
         })
         .await
@@ -135,6 +164,14 @@ impl Producer {
             tracing::error!(%error, "reading a window failed");
             Refusal::Damaged
         })??;
+        if let Some(lease) = lease {
+            let copied = pieces.iter().map(|piece| piece.bytes.len()).sum();
+            let lease = Arc::new(lease.resize(copied).await?);
+            for piece in &mut pieces {
+                piece.is_copy = true;
+                piece.bytes = lease.cover(std::mem::take(&mut piece.bytes));
+            }
+        }
         let end = pieces.last().map_or(height, |piece| {
             if self.descending {
                 piece.heights.first()
@@ -171,19 +208,25 @@ impl Producer {
             heights.push(at);
             next = towards(at, self.last);
         }
-        let live = self.live.clone();
+        let (live, memory) = (self.live.clone(), self.memory.clone());
         let mut blocks = std::pin::pin!(
             stream::iter(heights)
                 .map(|height| {
-                    let live = live.clone();
-                    async move { (height, live.at(height).await) }
+                    let (live, memory) = (live.clone(), memory.clone());
+                    async move {
+                        let lease = match memory.take(LIVE_BLOCK_BYTES).await {
+                            Ok(lease) => lease,
+                            Err(refusal) => return (height, Err(refusal)),
+                        };
+                        (height, live.at(height).await.map(|block| (block, lease)))
+                    }
                 })
                 .buffered(LIVE_CONCURRENCY)
         );
         let mut pieces = Vec::with_capacity(LIVE_WINDOW_BLOCKS);
         while let Some((height, block)) = blocks.next().await {
             let piece = match block {
-                Ok(block) => self.place(block).await,
+                Ok((block, lease)) => self.place(block, lease).await,
                 Err(refusal) => Err(refusal),
             };
             match piece {
@@ -198,6 +241,7 @@ impl Producer {
     async fn place(
         &mut self,
         block: lightship_chain::compact::CompactBlock,
+        lease: Lease,
     ) -> Result<Piece, Refusal> {
         let (id, previous, notes) = (block.id, block.previous, block.notes);
         self.check_link(id.hash, previous)?;
@@ -235,9 +279,11 @@ impl Producer {
                 .put(&encoded.frame, &encoded.transparent, &mut out)?;
             Bytes::from(out)
         };
+        let lease = Arc::new(lease.resize(bytes.len()).await?);
         Ok(Piece {
             heights: HeightRange::single(id.height),
-            bytes,
+            bytes: lease.cover(bytes),
+            is_copy: true,
             origin: Origin::Node(id.hash),
         })
     }

@@ -1,7 +1,7 @@
 //! A bounded run of blocks out of the index.
 //!
 //! In: a view, where to begin and which way, how many bytes at most. Out: pieces, each some 64 KiB of whole gRPC frames in
-//! the order they go out. It blocks (pages may have to come from the disk), so it runs on a blocking thread.
+//! the order they go out. Those of sealed blocks in the default view are slices of the mapped files, the others are copies. It blocks (pages may have to come from the disk), so it runs on a blocking thread.
 
 use std::sync::Arc;
 
@@ -74,6 +74,8 @@ pub(crate) struct Piece {
     pub(crate) heights: HeightRange,
     /// Their frames.
     pub(crate) bytes: Bytes,
+    /// Whether they are a copy made for this call, not a slice of a mapped file.
+    pub(crate) is_copy: bool,
     /// Where they came from: what they are compared with when the best chain has changed since.
     pub(crate) origin: Origin,
 }
@@ -127,6 +129,7 @@ fn slices(view: &Arc<View>, range: HeightRange, budget: usize) -> Result<Vec<Pie
         pieces.push(Piece {
             heights: piece.range,
             bytes: piece.bytes,
+            is_copy: false,
             origin: Origin::View(Arc::clone(view)),
         });
         if bytes >= budget {
@@ -157,7 +160,8 @@ fn projected(
             tracing::error!(%height, "the index covers a block it does not hold");
             return Err(Refusal::Damaged);
         };
-        read += block.frame.len();
+        // What is made may be longer than what it is made of: outputs without notes lie beside the frame.
+        read += block.frame.len() + block.transparent.len();
         blocks += 1;
         projection.put(&block.frame, &block.transparent, &mut buffer)?;
         let last = height == to || read >= budget || blocks == MAX_PROJECTED_BLOCKS;
@@ -165,6 +169,7 @@ fn projected(
             pieces.push(Piece {
                 heights: between(begun, height),
                 bytes: Bytes::from(std::mem::take(&mut buffer)),
+                is_copy: true,
                 origin: Origin::View(Arc::clone(view)),
             });
         }

@@ -85,7 +85,7 @@ fn samples() -> Vec<(Refusal, &'static str)> {
             Refusal::Malformed {
                 what: "not the protobuf message of this method",
             },
-            "block methods: the request is not one whole message (the others: as tonic says it)",
+            "the request is not one whole message, or not of the type that the method takes",
         ),
         (
             Refusal::RequestTooLarge { limit: 4_194_304 },
@@ -129,15 +129,27 @@ fn samples() -> Vec<(Refusal, &'static str)> {
             "more long answers at once than the limits for a connection, for a client, or for the server",
         ),
         (
+            Refusal::TooManyCalls,
+            "more other calls at once that wait for the node, or for the rest of their request, than the limit",
+        ),
+        (
+            Refusal::TooMuchHeld,
+            "requests and answers that are not done hold all the memory that they may; default-view ranges of sealed blocks need none",
+        ),
+        (
             Refusal::AnswerTooLarge {
                 limit: 4_194_304,
                 remedy: "maxEntries, or call GetAddressUtxosStream",
             },
-            "`GetAddressUtxos`: more than a default client receives; or more than the node sends",
+            "`GetAddressUtxos`: more than a default client receives; address methods: more than is read of the node",
         ),
         (
             Refusal::DeadlineExceeded,
             "the wallet's `grpc-timeout` has passed, also in the middle of a stream",
+        ),
+        (
+            Refusal::RequestLate { seconds: 30 },
+            "the request message was not whole in time",
         ),
         (
             Refusal::NotOffered { what: "Ping" },
@@ -198,6 +210,22 @@ fn a_message_survives_the_trailers() {
             (refusal.code(), refusal.to_string().as_str())
         );
     }
+}
+
+/// An answer above the bound on what is read of the node was once RESOURCE_EXHAUSTED for every method, as if the wallet had asked for too much.
+#[test]
+fn a_node_that_says_too_much_is_the_wallets_fault_only_where_it_could_ask_for_less() {
+    let too_large = || lightship_source::Error::TooLarge {
+        method: "z_gettreestate".into(),
+        limit_bytes: 64 << 20,
+    };
+    assert_eq!(Refusal::from(too_large()).code(), Code::Unavailable);
+    assert_eq!(narrower(too_large()).code(), Code::ResourceExhausted);
+    let away = || lightship_source::Error::Warming {
+        node: String::new(),
+        message: String::new(),
+    };
+    assert_eq!(narrower(away()), Refusal::from(away()));
 }
 
 #[test]

@@ -156,7 +156,10 @@ impl Body for WebAnswer {
         };
         let bytes = match this.encoding {
             Encoding::Binary => bytes,
-            Encoding::Text => STANDARD.encode(&bytes).into(),
+            Encoding::Text => Bytes::from_owner(Encoded {
+                text: STANDARD.encode(&bytes),
+                _of: bytes,
+            }),
         };
         Poll::Ready(Some(Ok(Frame::data(bytes))))
     }
@@ -172,6 +175,18 @@ impl Body for WebAnswer {
             // Trailers and padding are not in the answer's own.
             SizeHint::default()
         }
+    }
+}
+
+/// A frame as text. What it was made of is counted for as long as it is on its way.
+struct Encoded {
+    text: String,
+    _of: Bytes,
+}
+
+impl AsRef<[u8]> for Encoded {
+    fn as_ref(&self) -> &[u8] {
+        self.text.as_bytes()
     }
 }
 

@@ -326,7 +326,13 @@ async fn what_is_malformed_is_refused_and_the_node_not_asked() {
     let ask = client.get_mempool_tx(GetMempoolTxRequest::default()).await;
     assert_eq!(code(ask), Code::Ok);
     client.get_lightd_info(Empty {}).await.unwrap();
-    let before = stage.node.faults().calls();
+    // Nor do questions count that are asked now and then whatever wallets do.
+    let asked = || {
+        let mut calls = stage.node.faults().calls_by_method();
+        calls.remove("getblockchaininfo");
+        calls
+    };
+    let before = asked();
     let long = |bytes: usize| BlockId {
         height: 0,
         hash: vec![7; bytes].into(),
@@ -366,7 +372,7 @@ async fn what_is_malformed_is_refused_and_the_node_not_asked() {
         addresses: vec!["t".repeat(100_000); 40],
     };
     assert_eq!(code(client.get_taddress_balance(nobody).await), refused);
-    assert_eq!(stage.node.faults().calls(), before, "the node was asked");
+    assert_eq!(asked(), before, "the node was asked");
     // A well-formed name of nothing, all zeros, is a block nobody has.
     let zeros = BlockId {
         height: 0,

@@ -50,7 +50,7 @@ pub(crate) struct Stage {
     pub(crate) http: SocketAddr,
     stop: Option<oneshot::Sender<()>>,
     server: JoinHandle<Result<(), lightship_serve::Error>>,
-    _folder: tempfile::TempDir,
+    pub(crate) folder: tempfile::TempDir,
 }
 
 /// What the server finds when it starts.
@@ -67,6 +67,8 @@ pub(crate) struct Setup {
     pub(crate) trees: bool,
     /// What somebody has to look at.
     pub(crate) differs: Option<&'static str>,
+    /// Why the index cannot grow.
+    pub(crate) standstill: Option<&'static str>,
     pub(crate) settings: Settings,
 }
 
@@ -80,6 +82,7 @@ impl Setup {
             announced: true,
             trees: false,
             differs: None,
+            standstill: None,
             settings: Settings {
                 mempool_poll: Duration::from_millis(50),
                 ..Settings::default()
@@ -125,7 +128,7 @@ impl Stage {
             stop: Some(stop),
             server: tokio::spawn(async { Ok(()) }),
             node,
-            _folder: folder,
+            folder,
         };
         for _ in 0..setup.tip {
             stage.mine();
@@ -141,7 +144,7 @@ impl Stage {
             stage.writer.announce(stage.node.best());
         }
         let trees = setup.trees.then(|| {
-            let trees = Trees::open(stage._folder.path(), Arc::new(StandIn), NonZeroUsize::MIN);
+            let trees = Trees::open(stage.folder.path(), Arc::new(StandIn), NonZeroUsize::MIN);
             let view = stage.writer.reader().view();
             while let Some(growth) = trees.next(&view).unwrap() {
                 let last = growth.through().height;
@@ -158,6 +161,7 @@ impl Stage {
             node: Arc::new(stage.node.clone()),
             health: Arc::new(move || NodeHealth {
                 differs: setup.differs.map(Into::into),
+                standstill: setup.standstill.map(Into::into),
                 ..NodeHealth::default()
             }),
         };

@@ -21,11 +21,11 @@ use tokio::{
 use crate::stage::{Setup, Stage, bytes_of, code, collect, id, range, until, within};
 
 const PAGE: &str = "https://wallet.example";
-const BINARY: &str = "application/grpc-web+proto";
-const TEXT: &str = "application/grpc-web-text+proto";
+pub(crate) const BINARY: &str = "application/grpc-web+proto";
+pub(crate) const TEXT: &str = "application/grpc-web-text+proto";
 
 /// Sends one request on a connection of its own.
-async fn send(
+pub(crate) async fn send(
     stage: &Stage,
     version: Version,
     mut request: Request<Full<Bytes>>,
@@ -54,7 +54,7 @@ fn framed(message: &impl Message) -> Vec<u8> {
     frame
 }
 
-fn call(method: &str, kind: &str, body: Vec<u8>) -> Request<Full<Bytes>> {
+pub(crate) fn call(method: &str, kind: &str, body: Vec<u8>) -> Request<Full<Bytes>> {
     let body = if kind == TEXT {
         STANDARD.encode(body).into()
     } else {
@@ -72,15 +72,15 @@ fn call(method: &str, kind: &str, body: Vec<u8>) -> Request<Full<Bytes>> {
 }
 
 /// What a gRPC-web client makes of an answer.
-struct Answer {
+pub(crate) struct Answer {
     headers: HeaderMap,
     messages: Vec<Vec<u8>>,
     /// From the last frame, or from the headers.
-    status: String,
+    pub(crate) status: String,
 }
 
 impl Answer {
-    async fn read(response: Response<Incoming>) -> Answer {
+    pub(crate) async fn read(response: Response<Incoming>) -> Answer {
         assert_eq!(response.status(), StatusCode::OK);
         let (parts, body) = response.into_parts();
         let body = within(body.collect()).await.unwrap();
