@@ -48,7 +48,12 @@ pub(crate) struct Running {
 impl Running {
     /// Starts it with its temporary files in `temporary`.
     pub(crate) fn start(arguments: &[&str], temporary: &Path) -> Running {
-        let mut child = lightship(arguments)
+        Running::start_as(lightship(arguments), temporary)
+    }
+
+    /// Starts `command`, which runs the program, likewise.
+    pub(crate) fn start_as(mut command: Command, temporary: &Path) -> Running {
+        let mut child = command
             .env("TMPDIR", temporary)
             .stdout(Stdio::null())
             .stderr(Stdio::piped())
@@ -86,6 +91,20 @@ impl Running {
                 return line;
             }
         }
+    }
+
+    /// Everything it said until it ended.
+    pub(crate) fn all_said(mut self) -> Vec<String> {
+        self.terminate();
+        while let Ok(line) = self.lines.recv_timeout(PATIENCE) {
+            self.seen.push(line);
+        }
+        std::mem::take(&mut self.seen)
+    }
+
+    /// The process's number.
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
     }
 
     /// Whether a line read so far holds `text`.
