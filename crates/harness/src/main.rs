@@ -28,6 +28,8 @@ enum Command {
     /// A limit for the bench: gRPC from a table
     #[command(hide = true)]
     EmptyHandler(lightship_harness::bench::limits::empty_handler::Arguments),
+    /// Runs a zebrad with that chain until a line comes on the standard input or that ends, and prints its addresses
+    RunNode,
     /// Measures how fast one client receives compact blocks (workload ranges-1)
     BenchRanges(lightship_harness::bench::ranges::Arguments),
     /// Measures building the index from a node against fetching the same blocks (workload build-1)
@@ -58,6 +60,15 @@ fn main() -> Result<ExitCode> {
         Command::EmptyHandler(arguments) => arguments.run()?,
         Command::Report(arguments) => println!("{}", arguments.run()?),
         Command::Targets(arguments) => println!("{}", arguments.run()?),
+        Command::RunNode => {
+            let node = lightship_harness::recorded::node()?;
+            println!(
+                "JSON-RPC {}, light wallet service {}",
+                node.rpc_url(),
+                node.lightwalletd_url()
+            );
+            std::io::stdin().read_line(&mut String::new())?;
+        }
         Command::BenchRanges(arguments) => println!("{}", arguments.run()?),
         Command::BenchBuild(arguments) => println!("{}", arguments.run()?),
         Command::Forge(arguments) => println!("{}", arguments.run()?),

@@ -3,6 +3,7 @@
 use std::{fmt::Debug, time::Duration};
 
 use prost::Message;
+use sha2::{Digest, Sha256};
 use tonic::Code;
 
 use super::wire::{Call, Outcome};
@@ -11,6 +12,8 @@ use super::wire::{Call, Outcome};
 const PATIENCE: Duration = Duration::from_secs(30);
 /// Requests are shown up to here.
 const MAX_TEXT_BYTES: usize = 400;
+/// Expected messages of more bytes together are kept as digests: the cases of a group are all made before the first is asked.
+const KEPT_BYTES: usize = 512 << 10;
 
 /// One case.
 pub struct Case {
@@ -113,9 +116,10 @@ impl Expectation {
             [one] => format!("{code:?}: {}", short_hex(one)),
             many => format!("{} messages, then {code:?}", many.len()),
         };
+        let expected = Expected::of(expected);
         Expectation::that(text, move |outcome| {
             let end = ended(outcome, &[code]);
-            match (same::<M>(&outcome.messages, &expected), end) {
+            match (expected.same::<M>(&outcome.messages), end) {
                 (Err(problem), Err(end)) => Err(format!("{problem}, then {end}")),
                 (problem, end) => problem.and(end),
             }
@@ -169,23 +173,54 @@ pub fn all<M: Message + Default>(outcome: &Outcome) -> Result<Vec<M>, String> {
         .collect()
 }
 
-/// The same messages, byte for byte; else where they differ.
-fn same<M: Message + Default + Debug>(
-    found: &[Vec<u8>],
-    expected: &[Vec<u8>],
-) -> Result<(), String> {
-    for (nth, (found, expected)) in found.iter().zip(expected).enumerate() {
-        if found != expected {
-            return Err(format!(
-                "message {nth}: {}",
-                difference::<M>(found, expected)
-            ));
+/// Messages to come, or what is left of them.
+enum Expected {
+    Whole(Vec<Vec<u8>>),
+    Digests(Vec<[u8; 32]>),
+}
+
+impl Expected {
+    fn of(messages: Vec<Vec<u8>>) -> Expected {
+        if messages.iter().map(Vec::len).sum::<usize>() <= KEPT_BYTES {
+            Expected::Whole(messages)
+        } else {
+            Expected::Digests(messages.iter().map(|message| digest(message)).collect())
         }
     }
-    if found.len() != expected.len() {
-        return Err(format!("{} messages, not {}", found.len(), expected.len()));
+
+    fn len(&self) -> usize {
+        match self {
+            Expected::Whole(messages) => messages.len(),
+            Expected::Digests(digests) => digests.len(),
+        }
     }
-    Ok(())
+
+    /// The same messages, byte for byte; else where they differ.
+    fn same<M: Message + Default + Debug>(&self, found: &[Vec<u8>]) -> Result<(), String> {
+        let differing = match self {
+            Expected::Whole(messages) => found
+                .iter()
+                .zip(messages)
+                .position(|(found, expected)| found != expected)
+                .map(|nth| (nth, difference::<M>(&found[nth], &messages[nth]))),
+            Expected::Digests(digests) => found
+                .iter()
+                .zip(digests)
+                .position(|(found, expected)| digest(found) != *expected)
+                .map(|nth| (nth, format!("other bytes: {}", short_hex(&found[nth])))),
+        };
+        match differing {
+            Some((nth, problem)) => Err(format!("message {nth}: {problem}")),
+            None if found.len() != self.len() => {
+                Err(format!("{} messages, not {}", found.len(), self.len()))
+            }
+            None => Ok(()),
+        }
+    }
+}
+
+fn digest(message: &[u8]) -> [u8; 32] {
+    Sha256::digest(message).into()
 }
 
 fn difference<M: Message + Default + Debug>(found: &[u8], expected: &[u8]) -> String {
@@ -232,4 +267,34 @@ fn short_hex(bytes: &[u8]) -> String {
     let shown = &bytes[..bytes.len().min(60)];
     let more = if shown.len() < bytes.len() { "..." } else { "" };
     format!("{}{more} ({} bytes)", const_hex::encode(shown), bytes.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::proto::RawTransaction;
+
+    #[test]
+    fn large_answers_are_held_to_every_byte_too() {
+        let large = |byte: u8| RawTransaction {
+            data: vec![byte; KEPT_BYTES / 2],
+            height: 1,
+        };
+        let expected = [large(1), large(2), large(3)];
+        let check = Expectation::messages(&expected).check;
+        let outcome = |messages: &[RawTransaction]| {
+            [Outcome {
+                messages: messages.iter().map(Message::encode_to_vec).collect(),
+                end: Some((Code::Ok, String::new())),
+                headers_after: Duration::ZERO,
+            }]
+        };
+        assert_eq!(check(&outcome(&expected)), Ok(()));
+        let short = check(&outcome(&expected[..2])).unwrap_err();
+        assert!(short.contains("2 messages, not 3"), "{short}");
+        let mut other = expected.clone();
+        other[1].data[KEPT_BYTES / 4] ^= 1;
+        let wrong = check(&outcome(&other)).unwrap_err();
+        assert!(wrong.contains("message 1"), "{wrong}");
+    }
 }

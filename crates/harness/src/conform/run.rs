@@ -77,7 +77,9 @@ pub fn run(options: &Options) -> Result<Report> {
         most_blocks: options.most_blocks,
         seed: options.seed,
     };
-    let runtime = tokio::runtime::Builder::new_current_thread()
+    // A thread of its own for the connection, which must answer the server's pings while cases are made.
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
         .enable_all()
         .build()?;
     let world = World {

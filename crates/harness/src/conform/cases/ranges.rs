@@ -55,7 +55,8 @@ fn pools(world: &World, cases: &mut Cases<'_>) {
     let richest = chain.richest();
     let mut ranges = vec![(chain.window(richest, 60), "a mixed range")];
     for upgrade in &chain.upgrades {
-        if upgrade.branch == "c2d6d0b4" || upgrade.branch == "37a5165b" {
+        let opens_a_pool = matches!(&upgrade.branch[..], "c2d6d0b4" | "37a5165b");
+        if opens_a_pool && upgrade.height <= chain.settled {
             ranges.push((chain.window(upgrade.height, 30), "around a new pool"));
         }
     }
