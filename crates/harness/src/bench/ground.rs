@@ -11,6 +11,7 @@ use std::{
 
 use anyhow::{Context, Result, bail, ensure};
 use lightship_chain::{Height, Upgrade};
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
 use super::{
@@ -128,10 +129,14 @@ fn forged(plan: &ForgePlan, work: &Path, name: &str) -> Result<(PathBuf, String)
         branch_every: BRANCH_EVERY,
         ..Settings::new(plan.profile, plan.blocks, plan.seed)
     };
-    forge::command::write(settings, &path, Trees::StandIn)?;
+    forge::command::write(settings, &path, plan.trees)?;
+    let trees = match plan.trees {
+        Trees::StandIn => "stand-in",
+        Trees::Consensus => "consensus",
+    };
     let command = format!(
-        "lightship-harness forge --profile {} --blocks {} --seed {} --branch-every {BRANCH_EVERY} --out {name}",
-        plan.profile, plan.blocks, plan.seed
+        "lightship-harness forge --profile {} --blocks {} --seed {} --branch-every {BRANCH_EVERY} --trees {} --out {name}",
+        plan.profile, plan.blocks, plan.seed, trees
     );
     Ok((path, command))
 }
@@ -285,6 +290,18 @@ impl GroundNode {
             GroundNode::Stub { .. } => self.order("/mempool?transactions=1").map(drop),
             GroundNode::Zebrad(_) => bail!("no transactions can be made for a real node"),
         }
+    }
+
+    /// Kills it. It does not come back.
+    ///
+    /// # Errors
+    ///
+    /// When it does not run.
+    pub fn end(&self) -> Result<()> {
+        let id = self.id().context("the node has ended")?;
+        let id = Pid::from_raw(i32::try_from(id)?).context("a process id")?;
+        // It is our child and not waited for before it is dropped, so the id is still its own.
+        Ok(kill_process(id, Signal::KILL)?)
     }
 
     /// What waits in its mempool: ids in protocol order.

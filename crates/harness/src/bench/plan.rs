@@ -10,7 +10,10 @@ use std::{collections::BTreeSet, path::PathBuf, time::Duration};
 use anyhow::{Context, Result, bail, ensure};
 use serde::{Deserialize, Deserializer, de::Error};
 
-use crate::{bench::record::ServerKind, forge::profile::Profile};
+use crate::{
+    bench::record::ServerKind,
+    forge::{file::Trees, profile::Profile},
+};
 
 /// Words that are replaced: what they stand for is documented in `bench/README.md`.
 pub const PLACEHOLDERS: [&str; 12] = [
@@ -71,6 +74,8 @@ pub struct ChainPlan {
     pub suites: Option<Vec<String>>,
     /// Times that each server is measured on it; the plan's if left out.
     pub rounds: Option<u32>,
+    /// Rounds that begin with an empty store on it; the build suite's if left out.
+    pub builds: Option<u32>,
 }
 
 /// What the forge is told.
@@ -84,6 +89,14 @@ pub struct ForgePlan {
     pub blocks: u32,
     /// Its seed.
     pub seed: u64,
+    /// How note commitment trees are hashed: `stand-in`, or `consensus`, in a build with the feature `curves`. A server that hashes them
+    /// itself finds that a stand-in is none, and asks the node.
+    #[serde(default = "stand_in")]
+    pub trees: Trees,
+}
+
+fn stand_in() -> Trees {
+    Trees::StandIn
 }
 
 /// What stands behind a name.
@@ -138,6 +151,8 @@ pub struct ServerPlan {
     pub ready: Ready,
     /// The folder whose size is the index', `{data}` unless told.
     pub index: Option<String>,
+    /// The program's file holds its version after this text (Go writes the modules of a program into it).
+    pub version_after: Option<String>,
     /// Arguments that make the program say its version; `GetLightdInfo` is asked without.
     pub version_arguments: Option<Vec<String>>,
     /// Change a byte of its answers on the way, in every suite: proves that the suites notice.
@@ -180,7 +195,7 @@ pub struct Suites {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct BuildPlan {
-    /// Rounds that begin with an empty store; later ones begin with a copy of what the last of these left.
+    /// Rounds that begin with an empty store, unless a chain says otherwise; later ones begin with a copy of what the last of these left.
     pub rounds: u32,
     /// How long it may take.
     #[serde(deserialize_with = "duration")]
@@ -214,6 +229,9 @@ pub struct LatencyPlan {
     /// No further call of a method after this.
     #[serde(deserialize_with = "duration")]
     pub time: Duration,
+    /// Methods that are asked once more at the very end, when the node has been killed.
+    #[serde(default)]
+    pub node_off: Vec<String>,
 }
 
 /// Ranges of many sizes, one client.

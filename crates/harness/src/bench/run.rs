@@ -17,7 +17,7 @@ use super::{
     figures::Recorder,
     ground::{Ground, GroundNode},
     machine::{self, Cores, hold_to},
-    plan::{Kind, Plan, SUITES, ServerPlan, plain_name},
+    plan::{ChainPlan, Kind, Plan, SUITES, ServerPlan, plain_name},
     record::{Machine, Run, RunFolder, ServerInfo, ServerKind},
     server::{Server, Setting},
     suites::{self, Stage},
@@ -100,6 +100,7 @@ pub fn run(plan: &Plan, text: &str, folder: &RunFolder, harness: &Path) -> Resul
                     .collect();
                 let turn = Turn {
                     plan,
+                    chain,
                     ground: &ground,
                     server,
                     suites,
@@ -139,6 +140,7 @@ pub fn run(plan: &Plan, text: &str, folder: &RunFolder, harness: &Path) -> Resul
 /// One server in one round.
 struct Turn<'a> {
     plan: &'a Plan,
+    chain: &'a ChainPlan,
     ground: &'a Ground,
     server: &'a ServerPlan,
     suites: Vec<&'static str>,
@@ -185,7 +187,8 @@ impl Turn<'_> {
         let store = self.place("running");
         remove(&store)?;
         fs::create_dir_all(&store)?;
-        let builds = plans.build.as_ref().map_or(1, |build| build.rounds.max(1));
+        let builds = plans.build.as_ref().map_or(1, |build| build.rounds);
+        let builds = self.chain.builds.unwrap_or(builds).max(1);
         let built = self.place("built");
         let fresh = self.round <= builds || !built.exists();
         if !fresh {
@@ -282,18 +285,19 @@ impl Turn<'_> {
                 .check_running()
                 .with_context(|| format!("after {suite}"))?;
         }
+        let off = plans.latency.as_ref().filter(|plan| {
+            runs("latency-1") && self.server.kind == Kind::Program && !plan.node_off.is_empty()
+        });
+        if let Some(plan) = off {
+            stage.recorder.suite = "latency-1";
+            server.suite("latency-1");
+            suites::latency_without_node(&mut stage, &server, plan)?;
+        }
         server.stop().map(drop)
     }
 
     fn rounds(&self) -> u32 {
-        let chain = self
-            .plan
-            .chains
-            .iter()
-            .find(|chain| chain.name == self.ground.name);
-        chain
-            .and_then(|chain| chain.rounds)
-            .unwrap_or(self.plan.rounds)
+        self.chain.rounds.unwrap_or(self.plan.rounds)
     }
 
     /// Starts the server anew with TLS, measures, and starts it anew without.

@@ -320,6 +320,13 @@ impl Server {
 
     /// What it says of its version.
     pub fn version(&self, plan: &ServerPlan) -> String {
+        if let Some(text) = &plan.version_after {
+            let found = program(&plan.program)
+                .and_then(|program| Ok(fs::read(program)?))
+                .ok()
+                .and_then(|bytes| word_after(&bytes, text));
+            return found.unwrap_or_else(|| "unknown".into());
+        }
         let said = match &plan.version_arguments {
             Some(arguments) => program(&plan.program).and_then(|program| {
                 let output = Command::new(program)
@@ -421,6 +428,26 @@ fn program(named: &str) -> Result<PathBuf> {
         })
 }
 
+/// The printable word that follows `text` in `bytes`, where it is first followed by one.
+fn word_after(bytes: &[u8], text: &str) -> Option<String> {
+    let mut rest = bytes;
+    loop {
+        let at = rest
+            .windows(text.len().max(1))
+            .position(|window| window == text.as_bytes())?;
+        rest = &rest[at + text.len()..];
+        let word: Vec<u8> = rest
+            .iter()
+            .copied()
+            .take(40)
+            .take_while(u8::is_ascii_graphic)
+            .collect();
+        if !word.is_empty() {
+            return String::from_utf8(word).ok();
+        }
+    }
+}
+
 /// The sizes of all files below a folder.
 ///
 /// # Errors
@@ -437,4 +464,39 @@ pub fn bytes_below(folder: &Path) -> Result<u64> {
         };
     }
     Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_version_is_found_in_a_program() {
+        let bytes = b"\0module\tv1\0mod\tmodule\t\0junk module\tv0.5.4\th1:x";
+        assert_eq!(word_after(bytes, "module\t").as_deref(), Some("v1"));
+        assert_eq!(
+            word_after(&bytes[12..], "module\t").as_deref(),
+            Some("v0.5.4")
+        );
+        assert_eq!(word_after(bytes, "nothing"), None);
+    }
+
+    #[test]
+    fn a_program_is_found_by_path_or_name_and_else_named() {
+        assert!(program("sh").unwrap().is_absolute());
+        assert_eq!(program("/bin/sh").unwrap(), Path::new("/bin/sh"));
+        for missing in ["/no/such/program", "no-such-program", "$NO_SUCH_VARIABLE/x"] {
+            let said = format!("{:#}", program(missing).unwrap_err());
+            assert!(
+                said.contains(
+                    missing
+                        .trim_start_matches('$')
+                        .split('/')
+                        .next_back()
+                        .unwrap_or_default()
+                ) || said.contains("NO_SUCH_VARIABLE"),
+                "{said}"
+            );
+        }
+    }
 }

@@ -77,3 +77,18 @@ fn braces_that_are_no_placeholder_stay() {
     );
     assert!(fill("{http}", value).is_err());
 }
+
+#[test]
+fn the_plans_that_come_along_hold_together() {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../bench/plans");
+    let mut read = 0;
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        let text = std::fs::read_to_string(&path).unwrap();
+        if let Err(error) = Plan::read(&text) {
+            panic!("{}: {error:#}", path.display());
+        }
+        read += 1;
+    }
+    assert_eq!(read, 3);
+}

@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use tokio_rustls::rustls::ClientConfig;
 
 use super::Stage;
@@ -27,6 +27,9 @@ const UNARY: [&str; 9] = [
     "GetAddressUtxos",
 ];
 
+/// A server has noticed by then.
+const NODE_GONE: Duration = Duration::from_secs(3);
+
 /// Calls one after the other, a method a case.
 ///
 /// # Errors
@@ -37,6 +40,30 @@ pub fn latency(stage: &mut Stage<'_, '_>, server: &Server, plan: &LatencyPlan) -
         let outcome = Asked::prove(server, None, method)
             .and_then(|asked| asked.latency(plan.requests, plan.time));
         stage.outcome(method.name, "p50", outcome)?;
+    }
+    Ok(())
+}
+
+/// Calls one after the other after the node has ended. The chain may have moved before, so only questions about old blocks have the same answers.
+///
+/// # Errors
+///
+/// If the node cannot be ended, or the record not be written.
+pub fn latency_without_node(
+    stage: &mut Stage<'_, '_>,
+    server: &Server,
+    plan: &LatencyPlan,
+) -> Result<()> {
+    stage.setting.node.end()?;
+    std::thread::sleep(NODE_GONE);
+    for name in &plan.node_off {
+        let case = format!("{name}, node off");
+        let method = stage.setting.ground.method(name);
+        let outcome = method
+            .with_context(|| format!("latency.node_off: the bench does not ask {name}"))
+            .and_then(|method| Asked::prove(server, None, method))
+            .and_then(|asked| asked.latency(plan.requests, plan.time));
+        stage.outcome(&case, "p50", outcome)?;
     }
     Ok(())
 }

@@ -18,7 +18,7 @@ use super::{
 
 pub use life::{build, idle, restart};
 pub use live::{reorg, tip};
-pub use load::{concurrency, download, latency, ranges, rpc, tls};
+pub use load::{concurrency, download, latency, latency_without_node, ranges, rpc, tls};
 pub use mempool::mempool;
 
 /// What a suite runs on.
