@@ -77,6 +77,11 @@ impl Layout {
             .with_extension(TREES)
     }
 
+    /// How far the trees behind the sealed ranges were accepted.
+    pub(crate) fn accepted_trees(&self) -> PathBuf {
+        self.trees().join("accepted")
+    }
+
     pub(crate) fn segment(&self, sequence: u64) -> PathBuf {
         self.tail().join(format!("{sequence:010}.log"))
     }

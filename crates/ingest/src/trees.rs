@@ -86,8 +86,14 @@ pub fn grow_trees(
 ) -> Result<(), TreesError> {
     let mut pauses = Pauses::new(FIRST_PAUSE, LONGEST_PAUSE);
     let mut troubled = false;
+    let mut taken_up = false;
     while !stop.is_stopped() {
         let view = reader.view();
+        // What was accepted before needs no source: it may be away.
+        if !taken_up && let Err(error) = trees.take_up(&view) {
+            tracing::warn!(%error, "what was kept of the trees is made anew");
+        }
+        taken_up = true;
         match step(source, &view, trees) {
             Ok(Some((through, subtrees))) => {
                 tracing::debug!(%through, "the trees have grown");

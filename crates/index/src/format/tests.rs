@@ -251,3 +251,22 @@ fn the_example_of_trees_is_what_is_written_and_read() {
         trees::Header::of_file(&file[..byte]).unwrap_err();
     }
 }
+
+#[test]
+fn the_example_of_what_was_accepted_is_what_is_written_and_read() {
+    let accepted = trees::Accepted {
+        height: Height::new(9),
+        hash: BlockHash::from_internal([0x22; 32]),
+        active: [Some(Height::GENESIS), Some(Height::new(5)), None],
+        trees_digest: [0x44; 32],
+    };
+    let file = accepted.encode();
+    assert_eq!(hex(&file), hex(&example("accepted")));
+    assert_eq!(trees::Accepted::decode(&file), Some(accepted));
+    for byte in 0..file.len() {
+        let mut damaged = file.clone();
+        damaged[byte] ^= 1;
+        assert_eq!(trees::Accepted::decode(&damaged), None, "byte {byte}");
+        assert_eq!(trees::Accepted::decode(&file[..byte]), None);
+    }
+}

@@ -2,12 +2,13 @@
 
 use std::ops::Range;
 
-use lightship_chain::{Height, ShieldedPool, TreeSizes, tree::TreeNode};
+use lightship_chain::{BlockHash, Height, ShieldedPool, TreeSizes, tree::TreeNode};
 
 use super::{Digest, Fields, VERSION, Wrong, hex, put_sizes};
 use crate::trees::{LEVELS, LOWEST_LEVEL};
 
 const MAGIC: [u8; 8] = *b"LSTREES\0";
+const ACCEPTED_MAGIC: [u8; 8] = *b"LSACCEPT";
 /// Everything before the nodes.
 pub(crate) const HEADER_BYTES: usize = 92;
 const NODE_BYTES: usize = 32;
@@ -89,10 +90,7 @@ impl Header {
             active: [None; 3],
         };
         for active in &mut header.active {
-            *active = match fields.u32()? {
-                NEVER => None,
-                height => Some(Height::try_from(height).ok()?),
-            };
+            *active = read_active(fields)?;
         }
         Some(header)
     }
@@ -123,6 +121,55 @@ impl Header {
         let place = index.checked_sub(before)?;
         (level >= LOWEST_LEVEL && index < after)
             .then(|| self.nodes_before(Some((pool, level))) + u64::from(place))
+    }
+}
+
+/// What `trees/accepted` says: up to which block behind the sealed ranges the trees were found to be the node's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Accepted {
+    pub(crate) height: Height,
+    pub(crate) hash: BlockHash,
+    pub(crate) active: Active,
+    /// Of the three trees as nodes print them, one after the other.
+    pub(crate) trees_digest: Digest,
+}
+
+impl Accepted {
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        let mut out = ACCEPTED_MAGIC.to_vec();
+        out.extend(VERSION.to_le_bytes());
+        out.extend(self.height.get().to_le_bytes());
+        out.extend(self.hash.as_internal());
+        for active in self.active {
+            out.extend(active.map_or(NEVER, Height::get).to_le_bytes());
+        }
+        out.extend(self.trees_digest);
+        out.extend(crc32c::crc32c(&out).to_le_bytes());
+        out
+    }
+
+    /// `None` if it is not what this program writes: then the node is asked, as if there were no such file.
+    pub(crate) fn decode(file: &[u8]) -> Option<Accepted> {
+        let (checked, checksum) = file.split_last_chunk::<4>()?;
+        if crc32c::crc32c(checked) != u32::from_le_bytes(*checksum) {
+            return None;
+        }
+        let mut fields = Fields(checked);
+        let head = (fields.array::<8>()?, fields.u32()?);
+        if head != (ACCEPTED_MAGIC, VERSION) {
+            return None;
+        }
+        let mut accepted = Accepted {
+            height: Height::try_from(fields.u32()?).ok()?,
+            hash: BlockHash::from_internal(fields.array()?),
+            active: [None; 3],
+            trees_digest: [0; 32],
+        };
+        for active in &mut accepted.active {
+            *active = read_active(&mut fields)?;
+        }
+        accepted.trees_digest = fields.array()?;
+        fields.0.is_empty().then_some(accepted)
     }
 }
 
@@ -164,6 +211,13 @@ pub(crate) fn node(file: &[u8], place: u64) -> Result<TreeNode, Wrong> {
         .get((place % GROUP_NODES) as usize)
         .copied()
         .ok_or_else(cut)
+}
+
+fn read_active(fields: &mut Fields<'_>) -> Option<Option<Height>> {
+    match fields.u32()? {
+        NEVER => Some(None),
+        height => Height::try_from(height).ok().map(Some),
+    }
 }
 
 fn group(file_bytes: u64, start: u64) -> Option<Range<usize>> {

@@ -10,6 +10,7 @@
 //! What is readable was accepted for its last block. A frontier commits to every note below it, so all that is below was accepted with it.
 
 mod grown;
+mod mark;
 mod range;
 mod span;
 mod verify;
@@ -162,6 +163,29 @@ impl Trees {
     /// The block up to which the trees have grown.
     pub fn through(&self) -> Option<BlockId> {
         self.grown.load().tip()
+    }
+
+    /// Makes readable what an earlier process has left and had accepted, as far as it is of `view`: files of sealed ranges, and behind them the blocks up to
+    /// its last one, whose trees are made again and must come out the same.
+    ///
+    /// # Errors
+    ///
+    /// As [`Trees::next`].
+    pub fn take_up(&self, view: &View) -> Result<()> {
+        self.take_up_step(view)
+            .map_err(|error| self.forget_damaged(error))
+    }
+
+    fn take_up_step(&self, view: &View) -> Result<()> {
+        let mut grown = self.fitted_to(view)?;
+        let hasher = Hasher {
+            hash: &*self.hash,
+            threads: self.threads,
+        };
+        if grown.follow_mark(&self.layout, view, hasher)? {
+            self.exchange(grown);
+        }
+        Ok(())
     }
 
     /// The next step towards the tip of `view`: one sealed range, or all of the tail. `None` if there is nothing to do. Takes back at once what
@@ -337,7 +361,8 @@ impl Growth<'_> {
     }
 
     /// Makes the step readable: what the node says of its last block was found to be the same. `active` says from which height on each pool is
-    /// active, in the order of [`ShieldedPool::ALL`]; `None` if it is not at the last block. A sealed range is written to its file.
+    /// active, in the order of [`ShieldedPool::ALL`]; `None` if it is not at the last block. A sealed range is written to its file; of newer
+    /// blocks it is noted which were accepted.
     ///
     /// # Errors
     ///
@@ -359,8 +384,8 @@ impl Growth<'_> {
         } else {
             grown.tail = Arc::new(tail);
         }
-        self.trees.exchange(grown);
-        Ok(())
+        self.trees.exchange(grown.clone());
+        grown.write_mark(&self.trees.layout, &self.view, &*self.trees.hash)
     }
 }
 

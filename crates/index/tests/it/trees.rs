@@ -228,6 +228,7 @@ fn a_damaged_file_is_an_error_or_made_anew_and_never_believed() {
     let mut files: Vec<_> = std::fs::read_dir(dir.path().join("trees"))
         .unwrap()
         .map(|entry| entry.unwrap().path())
+        .filter(|path| path.extension() == Some("trees".as_ref()))
         .collect();
     files.sort();
     assert_eq!(files.len(), 3, "three ranges of sixteen blocks");
@@ -276,6 +277,53 @@ fn a_damaged_file_is_an_error_or_made_anew_and_never_believed() {
 }
 
 #[test]
+fn what_was_accepted_is_there_after_a_restart_and_what_was_not_is_not() {
+    let dir = tempfile::tempdir().unwrap();
+    let (blocks, mut writer, trees) = store(dir.path(), 60);
+    let all = model(&blocks, &Quick);
+    let accepted = writer.tip();
+    drop(trees);
+    let mut chain = TestChain::after(blocks[59].id, blocks[59].sizes, 0);
+    writer.append(chain.next_block()).unwrap();
+    writer.commit().unwrap();
+    let view = writer.reader().view();
+    let trees = open(dir.path(), Quick);
+    trees.take_up(&view).unwrap();
+    assert_eq!(trees.through(), accepted, "not the block that came after");
+    assert_eq!(check(&trees, &view, &all), 60);
+    // Made with another hash it does not come out the same.
+    let other = open(dir.path(), Consensus);
+    other.take_up(&view).unwrap();
+    assert_eq!(other.through().map(|tip| tip.height), Some(Height::new(47)));
+    // Neither does a mark that says something else, be it damaged or forged.
+    let mark = dir.path().join("trees/accepted");
+    let whole = std::fs::read(&mark).unwrap();
+    for byte in 0..whole.len() {
+        let mut damaged = whole.clone();
+        damaged[byte] ^= 1;
+        std::fs::remove_file(&mark).unwrap();
+        std::fs::write(&mark, damaged).unwrap();
+        let trees = open(dir.path(), Quick);
+        trees.take_up(&view).unwrap();
+        assert_eq!(trees.through().map(|tip| tip.height), Some(Height::new(47)));
+    }
+    std::fs::write(&mark, &whole).unwrap();
+    // The block is replaced by another of the same height.
+    writer.truncate_above(Some(Height::new(57))).unwrap();
+    let mut chain = TestChain::after(blocks[57].id, blocks[57].sizes, 5);
+    for block in chain.take_blocks(4) {
+        writer.append(block).unwrap();
+    }
+    writer.commit().unwrap();
+    let view = writer.reader().view();
+    let trees = open(dir.path(), Quick);
+    trees.take_up(&view).unwrap();
+    assert_eq!(trees.through().map(|tip| tip.height), Some(Height::new(47)));
+    grow(&trees, &view, usize::MAX);
+    assert_eq!(trees.through(), writer.tip());
+}
+
+#[test]
 fn a_file_that_is_cut_or_grown_is_made_anew() {
     let dir = tempfile::tempdir().unwrap();
     let (_, writer, trees) = store(dir.path(), 60);
@@ -285,6 +333,7 @@ fn a_file_that_is_cut_or_grown_is_made_anew() {
     let file = std::fs::read_dir(dir.path().join("trees"))
         .unwrap()
         .map(|entry| entry.unwrap().path())
+        .filter(|path| path.extension() == Some("trees".as_ref()))
         .max()
         .unwrap();
     let whole = std::fs::read(&file).unwrap();
@@ -314,7 +363,7 @@ fn files_of_ranges_that_are_no_more_are_cleared_away_and_others_are_left() {
         names
     };
     let whole = names();
-    assert_eq!(whole.len(), 3);
+    assert_eq!(whole.len(), 4, "{whole:?}");
     std::fs::write(folder.join(format!("{}.new", whole[2])), b"torn").unwrap();
     std::fs::write(folder.join("notes.txt"), b"an operator's").unwrap();
     drop(trees);
@@ -322,7 +371,7 @@ fn files_of_ranges_that_are_no_more_are_cleared_away_and_others_are_left() {
     writer.truncate_above(Some(Height::new(20))).unwrap();
     drop(writer);
     drop(Writer::open(dir.path(), TestChain::new(0).store(16)).unwrap());
-    assert_eq!(names(), [whole[0].clone(), "notes.txt".to_owned()]);
+    assert_eq!(names(), [&whole[0], "accepted", "notes.txt"]);
 }
 
 /// A block that adds `notes` to the Orchard tree, after `parent`.

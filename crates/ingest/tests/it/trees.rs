@@ -18,7 +18,7 @@ use lightship_index::{StoreId, Trees, Writer};
 use lightship_ingest::{Stop, TreesError, TreesProgress, grow_trees};
 use lightship_source::{
     BlockSource, Error as SourceError, SubtreeRoot, TreeState,
-    simulated::{SimulatedNode, StandIn},
+    simulated::{Fault, SimulatedNode, StandIn},
 };
 
 const RANGE_BLOCKS: u32 = 16;
@@ -128,6 +128,26 @@ fn the_trees_are_the_nodes_at_every_height_through_seals_and_restarts() {
         });
     }
     assert!(writer.tip_sizes() != TreeSizes::ZERO);
+    // The next process finds all of it, though the node is away from the start.
+    node.faults().add(Fault::Refuse);
+    let trees = Trees::open(dir.path(), Arc::new(StandIn), NonZeroUsize::MIN);
+    let (progress, stop) = (TreesProgress::new(), Stop::new());
+    thread::scope(|scope| {
+        let reader = writer.reader();
+        let grown = scope.spawn({
+            let (node, trees, progress, stop) = (&node, &trees, &progress, &stop);
+            move || grow_trees(node, &reader, trees, progress, stop)
+        });
+        let end = Instant::now() + Duration::from_secs(30);
+        while trees.through() != writer.tip() {
+            assert!(Instant::now() < end, "what was kept is not taken up");
+            thread::sleep(Duration::from_millis(5));
+        }
+        stop.stop();
+        grown.join().unwrap().unwrap();
+    });
+    node.faults().clear();
+    check(&node, &writer, &trees);
 }
 
 #[test]
