@@ -11,9 +11,10 @@ use serde::Serialize;
 use sha2::{Digest, Sha256};
 
 use super::{
-    numbers,
+    OURS, numbers,
     plots::{self, Plot},
     study::{RunFacts, Study},
+    targets,
 };
 
 const TEMPLATE: &str = include_str!("page/report.html");
@@ -45,6 +46,10 @@ pub(super) fn page(study: &Study) -> Result<String> {
         .map(|run| pictures(run, &mut plots))
         .collect();
     let titles: Vec<String> = study.runs.iter().map(RunFacts::title).collect();
+    let wanted = match study.names(OURS) {
+        true => targets::judge(study, OURS),
+        false => Vec::new(),
+    };
     let safe = |text: &str| Value::from_safe_string(text.to_owned());
     let policy = format!(
         "default-src 'none'; style-src 'unsafe-inline'; script-src {} {}",
@@ -68,6 +73,8 @@ pub(super) fn page(study: &Study) -> Result<String> {
         context! {
             study => template_value(study)?,
             titles,
+            ours => OURS,
+            wanted => template_value(&wanted)?,
             pictures => template_value(&pictures)?,
             policy => safe(&policy),
             style => safe(STYLE),

@@ -3,8 +3,10 @@
 use std::fmt::Write;
 
 use super::{
+    OURS,
     numbers::{count, figure, ratio},
     study::{Cell, Column, Proof, Row, RunFacts, Section, Study, Table},
+    targets,
 };
 use crate::bench::record::Better;
 
@@ -21,6 +23,11 @@ pub(super) fn page(study: &Study) -> String {
         for note in &study.notes {
             line(&mut page, format_args!("- {}", text(note)));
         }
+    }
+    if study.names(OURS) {
+        line(&mut page, format_args!("\n## What is wanted of {OURS}\n"));
+        page.push_str(&targets::table(&targets::judge(study, OURS)));
+        page.push('\n');
     }
     for run in &study.runs {
         facts(&mut page, run);
@@ -40,7 +47,7 @@ fn line(page: &mut String, text: std::fmt::Arguments<'_>) {
 }
 
 /// A text of a run, in which nothing is markup.
-fn text(raw: &str) -> String {
+pub(super) fn text(raw: &str) -> String {
     let mut safe = String::new();
     for letter in raw.chars() {
         match letter {

@@ -26,6 +26,9 @@ use std::{
 
 use anyhow::{Context, Result};
 
+/// The server that is held to the targets unless another is named.
+const OURS: &str = "lightship";
+
 /// `lightship-harness report`.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Arguments {
@@ -72,7 +75,7 @@ pub struct TargetArguments {
     #[arg(value_name = "RUN_DIR", required = true)]
     pub runs: Vec<PathBuf>,
     /// The server that is held to the targets
-    #[arg(long, value_name = "NAME", default_value = "lightship")]
+    #[arg(long, value_name = "NAME", default_value = OURS)]
     pub server: String,
 }
 

@@ -198,6 +198,12 @@ impl Study {
         Ok(study)
     }
 
+    /// Whether a run holds figures of a server.
+    pub fn names(&self, server: &str) -> bool {
+        let mut measurements = self.runs.iter().flat_map(|run| &run.measurements);
+        measurements.any(|measurement| measurement.server == server)
+    }
+
     fn add(&mut self, name: String, folder: read::Folder, compatibility: Compatibility) {
         let columns = columns(&folder.run, &folder.measurements);
         let sections = sections(&columns, &folder.measurements);
@@ -520,12 +526,18 @@ fn row(case: &str, columns: &[Column], mut cells: Vec<Cell>, better: Better) -> 
     };
     let best = best_among(false, &cells);
     let limit = best_among(true, &cells);
+    let figures = columns
+        .iter()
+        .zip(&cells)
+        .filter(|(column, cell)| !column.limit && cell.median.is_some());
+    let alone = figures.count() < 2;
     for (column, cell) in columns.iter().zip(&mut cells) {
         let Some(median) = cell.median else {
             continue;
         };
         cell.to_limit = limit.and_then(|limit| nearness(median, limit, better));
-        if column.limit {
+        // Nobody wins alone.
+        if column.limit || alone {
             continue;
         }
         cell.to_best = best.and_then(|best| nearness(median, best, better));

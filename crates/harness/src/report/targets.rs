@@ -5,6 +5,8 @@
 
 use std::fmt::Write;
 
+use serde::Serialize;
+
 use super::{
     numbers::{before, count, figure, ratio},
     study::{Cell, RunFacts, Section, Study, Table, nearness},
@@ -13,7 +15,8 @@ use super::{
 use crate::bench::record::Better;
 
 /// What came of a target.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Verdict {
     /// It was measured and is met.
     Met,
@@ -26,7 +29,7 @@ pub enum Verdict {
 }
 
 /// A target and what came of it.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize)]
 pub struct Judged {
     /// What is wanted.
     pub what: &'static str,
@@ -38,6 +41,8 @@ pub struct Judged {
     pub ratio: Option<f64>,
     /// The outcome.
     pub verdict: Verdict,
+    /// The outcome in words.
+    pub met: &'static str,
 }
 
 /// Something that was measured for a target.
@@ -517,11 +522,24 @@ pub fn judge(study: &Study, server: &str) -> Vec<Judged> {
                 what: target.what,
                 wanted: target.wanted,
                 measured,
+                met: words(verdict, ratio),
                 ratio,
                 verdict,
             }
         })
         .collect()
+}
+
+fn words(verdict: Verdict, ratio: Option<f64>) -> &'static str {
+    match verdict {
+        Verdict::Met => "met",
+        Verdict::NotMet => "NOT MET",
+        Verdict::OtherTerms if ratio.is_some_and(|ratio| ratio >= 1.0) => {
+            "within it, on other terms"
+        }
+        Verdict::OtherTerms => "beyond it, on other terms",
+        Verdict::NotMeasured => "not measured",
+    }
 }
 
 /// For a terminal or a page of Markdown.
@@ -530,22 +548,14 @@ pub fn table(judged: &[Judged]) -> String {
         String::from("| what | wanted | measured | how near | met |\n|---|---|---|---:|---|\n");
     for each in judged {
         let near = each.ratio.map(ratio).unwrap_or_default();
-        let met = match each.verdict {
-            Verdict::Met => "met",
-            Verdict::NotMet => "NOT MET",
-            Verdict::OtherTerms if each.ratio.is_some_and(|ratio| ratio >= 1.0) => {
-                "within it, on other terms"
-            }
-            Verdict::OtherTerms => "beyond it, on other terms",
-            Verdict::NotMeasured => "not measured",
-        };
         // Writing into a string cannot fail.
         let _ = writeln!(
             text,
-            "| {} | {} | {} | {near} | {met} |",
+            "| {} | {} | {} | {near} | {} |",
             each.what,
             each.wanted,
-            each.measured.replace('|', "\\|").replace('\n', " "),
+            super::markdown::text(&each.measured),
+            each.met,
         );
     }
     let met = judged

@@ -614,6 +614,7 @@ fn the_page_holds_everything_and_asks_for_nothing() {
         "0.90 of limit",
         "1 / 2",
         "Over time on forged",
+        "What is wanted of lightship",
     ] {
         assert!(html.contains(held), "{held} is not in the page");
     }
