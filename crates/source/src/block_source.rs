@@ -22,6 +22,17 @@ pub trait BlockSource: Send + Sync {
     /// The best tip, or `None` while the node has no block. Height and hash are of one block.
     fn tip(&self) -> Result<Option<BlockId>>;
 
+    /// The highest block that no reorg can reach, if the source reads the blocks up to there without the node's help: a node
+    /// that is away takes nothing from them. `None`: the source knows of no such block.
+    fn final_tip(&self) -> Result<Option<BlockId>> {
+        Ok(None)
+    }
+
+    /// Whether the source knows final blocks only: then its tip is not the chain's, and says nothing of blocks above it.
+    fn sees_final_only(&self) -> bool {
+        false
+    }
+
     /// The best chain's hash at `height`, or `None` above the tip.
     fn hash_at(&self, height: Height) -> Result<Option<BlockHash>>;
 

@@ -139,6 +139,22 @@ pub enum Error {
         /// What was expected, and what was found.
         problem: String,
     },
+    /// A folder does not hold a node's state that can be read, or not the right node's.
+    #[error("{path} {problem}")]
+    State {
+        /// The folder.
+        path: PathBuf,
+        /// What was found, and what to do.
+        problem: String,
+    },
+    /// A node's database could not be read. Transient: the node may have changed its files in the same moment.
+    #[error("the node's state in {path} cannot be read: {reason}")]
+    Database {
+        /// The folder.
+        path: PathBuf,
+        /// The database's words.
+        reason: String,
+    },
     /// A block does not follow the one below it.
     #[error("block {height} names {found} as its parent, and the block below is {expected}")]
     Link {
@@ -160,7 +176,8 @@ impl Error {
             | Error::Warming { .. }
             | Error::Busy { .. }
             | Error::Shape { .. }
-            | Error::AboveTip { .. } => true,
+            | Error::AboveTip { .. }
+            | Error::Database { .. } => true,
             Error::Credentials { source, .. } => is_not_written_yet(source),
             Error::Http { status, .. } => *status >= 500,
             Error::Unauthorized { .. }
@@ -170,6 +187,7 @@ impl Error {
             | Error::Endpoint { .. }
             | Error::Io { .. }
             | Error::File { .. }
+            | Error::State { .. }
             | Error::Link { .. } => false,
         }
     }

@@ -15,6 +15,8 @@ mod node;
 pub mod rpc;
 #[cfg(feature = "simulated")]
 pub mod simulated;
+#[cfg(feature = "zebra-state")]
+pub mod zebra_state;
 
 pub use block_source::BlockSource;
 pub use error::{Error, Result};

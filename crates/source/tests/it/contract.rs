@@ -15,10 +15,10 @@ use lightship_source::{
 
 /// Servers that live as long as the test.
 #[derive(Default)]
-struct Servers(RefCell<Vec<Running>>);
+pub(crate) struct Servers(RefCell<Vec<Running>>);
 
 impl Servers {
-    fn serve(&self, node: &SimulatedNode) -> Endpoint {
+    pub(crate) fn serve(&self, node: &SimulatedNode) -> Endpoint {
         let server = Running::start(node.clone(), Settings::default()).unwrap();
         let mut endpoint = Endpoint::new(&server.url(), Credentials::None).unwrap();
         endpoint.poll = Duration::from_millis(10);

@@ -5,6 +5,7 @@
 //! * `bulk` - batches of blocks;
 //! * `files` - blocks from files;
 //! * `contract` - that every source and node keeps the traits' promises (feature `simulated`);
+//! * `zebra_state` - blocks from the state of a Zebra node (features `simulated` and `zebra-state`);
 //! * `e2e` - against a running node, when the environment names one.
 //!
 //! `script` is the node they talk to: a TCP server that does as told.
@@ -22,3 +23,5 @@ mod e2e;
 mod faults;
 mod files;
 mod script;
+#[cfg(all(feature = "simulated", feature = "zebra-state"))]
+mod zebra_state;
