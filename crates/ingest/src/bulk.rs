@@ -5,6 +5,7 @@
 //! left behind: it touches nothing but the source and the closed [`Belt`], and ends with its call.
 
 use std::{
+    num::NonZeroU32,
     ops::ControlFlow,
     panic::{AssertUnwindSafe, catch_unwind},
     sync::Arc,
@@ -34,6 +35,8 @@ const CHUNK_BYTES: usize = 1 << 20;
 pub(crate) const BLOCK_OVERHEAD_BYTES: usize = 256;
 /// How many pieces may be open for each worker.
 const PIECES_PER_WORKER: usize = 8;
+/// The last blocks below the tip are so few that all workers get some only in smaller pieces.
+const AHEAD_BLOCKS: NonZeroU32 = NonZeroU32::new(128).expect("128 is not 0");
 /// How often the stop flag is looked at while the workers bring nothing.
 const PATIENCE: Duration = Duration::from_millis(200);
 /// How often the node's tip is asked for meanwhile.
@@ -42,21 +45,8 @@ const TICK: Duration = Duration::from_secs(1);
 impl Run {
     /// Takes every block of `range`, which begins right above our end and lies below any reorg.
     pub(crate) fn fill(&mut self, range: HeightRange) -> Result<(), Trouble> {
-        let workers = self.settings.workers.get();
-        let belt = Arc::new(Blocks::new(
-            range,
-            self.settings.segment_blocks,
-            self.settings.max_bytes_in_flight,
-            workers * PIECES_PER_WORKER,
-        ));
+        let belt = self.start_workers(range, self.settings.segment_blocks)?;
         let _closes = CloseOnDrop(&belt);
-        for number in 0..workers {
-            let (belt, source) = (Arc::clone(&belt), Arc::clone(&self.source));
-            thread::Builder::new()
-                .name(format!("ingest-{number}"))
-                .spawn(move || work(&belt, &*source))
-                .map_err(Error::Thread)?;
-        }
         let mut ticked = Instant::now();
         loop {
             if self.stop.is_stopped() {
@@ -83,6 +73,61 @@ impl Run {
         self.appender.seal(0)?;
         tracing::debug!(%range, peak_bytes = belt.peak_bytes(), "range taken");
         Ok(())
+    }
+
+    /// Fetches what the best chain has at the heights of `range` before a walk by hash asks for it block by block. Nothing is taken on trust: the walk
+    /// finds by hash what it can use, and fetches by hash what is missing, so a failure here is none, nor is a branch that changes meanwhile.
+    pub(crate) fn fetch_ahead(&mut self, range: HeightRange) -> Result<(), Trouble> {
+        let belt = self.start_workers(range, AHEAD_BLOCKS)?;
+        let _closes = CloseOnDrop(&belt);
+        loop {
+            if self.stop.is_stopped() {
+                return Err(Trouble::Stopped);
+            }
+            match belt.next(PATIENCE) {
+                Next::Items(blocks) => {
+                    self.progress.heard();
+                    for block in blocks {
+                        if !self.fetched.keep(block) {
+                            return Ok(());
+                        }
+                    }
+                }
+                Next::Failed(trouble) => {
+                    tracing::debug!(%range, ?trouble, "not all was fetched ahead");
+                    return Ok(());
+                }
+                Next::Waiting => {}
+                Next::End => return Ok(()),
+            }
+        }
+    }
+
+    fn start_workers(
+        &self,
+        range: HeightRange,
+        segment_blocks: NonZeroU32,
+    ) -> Result<Arc<Blocks>, Trouble> {
+        let workers = self.settings.workers.get();
+        let belt = Arc::new(Blocks::new(
+            range,
+            segment_blocks.min(self.settings.segment_blocks),
+            self.settings.max_bytes_in_flight,
+            workers * PIECES_PER_WORKER,
+        ));
+        for number in 0..workers {
+            let started = {
+                let (belt, source) = (Arc::clone(&belt), Arc::clone(&self.source));
+                thread::Builder::new()
+                    .name(format!("ingest-{number}"))
+                    .spawn(move || work(&belt, &*source))
+            };
+            if let Err(error) = started {
+                belt.close();
+                return Err(Error::Thread(error).into());
+            }
+        }
+        Ok(belt)
     }
 }
 

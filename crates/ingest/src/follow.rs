@@ -28,6 +28,8 @@ use lightship_chain::{
     compact::{CompactBlock, compact},
 };
 
+use lightship_source::Error as SourceError;
+
 use crate::{
     Error, Progress,
     ask::Asker,
@@ -63,7 +65,10 @@ const NEAR_BLOCKS: u32 = 100;
 impl Run {
     /// One step towards the source's tip.
     pub(crate) fn step(&mut self) -> Result<Step, Trouble> {
-        let theirs = self.ask(|source| source.tip())?;
+        let theirs = match self.ask(|source| source.tip()) {
+            Err(Trouble::Source(error)) if error.is_transient() => return self.take_final(error),
+            answer => answer?,
+        };
         let ours = self.appender.end();
         let Some(theirs) = theirs else {
             return match ours {
@@ -74,6 +79,10 @@ impl Run {
         // A tip that fell into a range half written finds its blocks invisible: those go through the tail instead.
         if ours == Some(theirs) && !self.appender.is_mid_range() {
             return self.settle(theirs);
+        }
+        let final_tip = self.ask(|source| source.final_tip())?;
+        if self.is_above_all_they_see(final_tip) {
+            return Ok(Step::AtTip(ours));
         }
         self.progress.set_target(Some(theirs));
         // Near the tip only what was fetched and found to link is shown, and from afar only what the node stands by: one that names a tip and
@@ -88,7 +97,8 @@ impl Run {
             .height
             .get()
             .checked_sub(self.settings.seal_depth_blocks)
-            .map(Height::new);
+            .map(Height::new)
+            .max(final_tip.map(|id| id.height.min(theirs.height)));
         match self.appender.next().zip(final_through) {
             Some((next, last)) if let Some(range) = HeightRange::new(next, last) => {
                 self.set_activity(Activity::CatchingUp);
@@ -101,6 +111,38 @@ impl Run {
             }
             _ => self.walk(theirs),
         }
+    }
+
+    /// The node is away: takes what its source has without it, and then passes on the `error` that the node's tip gave.
+    fn take_final(&mut self, error: SourceError) -> Result<Step, Trouble> {
+        // Not an answer of the node: it is not noted as a sign of life.
+        let Ok(Some(last)) = self.asker.ask(|source| source.final_tip()) else {
+            return Err(Trouble::Source(error));
+        };
+        let Some(range) = self
+            .appender
+            .next()
+            .and_then(|next| HeightRange::new(next, last.height))
+        else {
+            return Err(Trouble::Source(error));
+        };
+        if !self.is_on_their_chain()? {
+            return Err(Trouble::Source(error));
+        }
+        tracing::warn!(%error, through = %last, "the node is away: its final blocks are read from its disk");
+        self.set_activity(Activity::CatchingUp);
+        self.progress.set_target(Some(last));
+        self.announce(Some(last));
+        self.fill(range)?;
+        self.check_sizes(false)?;
+        Ok(Step::Worked)
+    }
+
+    /// Whether the source sees final blocks only, all of which are ours: those we have above them are none of its business.
+    fn is_above_all_they_see(&mut self, final_tip: Option<BlockId>) -> bool {
+        self.source.sees_final_only()
+            && !self.appender.is_mid_range()
+            && final_tip.is_some_and(|last| self.appender.hash_at(last.height) == Some(last.hash))
     }
 
     /// At the tip: everything is durable, what is final is sealed, and the counts are right.
@@ -129,6 +171,9 @@ impl Run {
     /// By hash from their tip down to a block of ours, and up again.
     fn walk(&mut self, theirs: BlockId) -> Result<Step, Trouble> {
         self.appender.abandon_range();
+        if let Some(range) = self.worth_fetching_ahead(theirs) {
+            self.fetch_ahead(range)?;
+        }
         match self.walk_down(theirs)? {
             Walk::Joined { ancestor, branch } => self.climb(theirs, ancestor, branch),
             Walk::TooLong => self.leave_branch_by_height(theirs),
@@ -146,6 +191,14 @@ impl Run {
                 )))
             }
         }
+    }
+
+    /// The heights between our end and their tip, if they are many and nothing of them was fetched yet.
+    fn worth_fetching_ahead(&self, theirs: BlockId) -> Option<HeightRange> {
+        let range = HeightRange::new(self.appender.next()?, theirs.height)?;
+        // Further up than that, blocks come by height to begin with.
+        let many = MANY_BLOCKS..=self.settings.seal_depth_blocks as usize;
+        (many.contains(&(range.len() as usize)) && self.fetched.blocks.is_empty()).then_some(range)
     }
 
     fn walk_down(&mut self, theirs: BlockId) -> Result<Walk, Trouble> {
@@ -383,12 +436,18 @@ impl Fetched {
         self.blocks.get(id)
     }
 
-    fn keep(&mut self, block: CompactBlock) {
-        let bytes = self.bytes + block.size_bytes as usize + BLOCK_OVERHEAD_BYTES;
-        if bytes <= self.max_bytes {
+    /// Returns whether there was room for it.
+    pub(crate) fn keep(&mut self, block: CompactBlock) -> bool {
+        let weight = |block: &CompactBlock| block.size_bytes as usize + BLOCK_OVERHEAD_BYTES;
+        let bytes = self.bytes + weight(&block);
+        let fits = bytes <= self.max_bytes;
+        if fits {
             self.bytes = bytes;
-            self.blocks.insert(block.id, block);
+            if let Some(same) = self.blocks.insert(block.id, block) {
+                self.bytes -= weight(&same);
+            }
         }
+        fits
     }
 
     fn take(&mut self, id: &BlockId) -> Option<CompactBlock> {

@@ -314,6 +314,7 @@ impl Run {
                         SourceError::Endpoint { .. }
                             | SourceError::File { .. }
                             | SourceError::Io { .. }
+                            | SourceError::State { .. }
                     ) {
                         return Some(Err(Error::Settings(error)));
                     }

@@ -50,6 +50,47 @@ fn a_node_that_goes_away_is_waited_for() {
 }
 
 #[test]
+fn a_node_that_is_away_is_indexed_as_far_as_its_disk_holds() {
+    let source = Scripted::new(21, 300);
+    source.keep_final(40, false);
+    // The disk answers; what only the node knows does not.
+    source.script(|call| match call {
+        Call::Tip | Call::Block(_) | Call::Wait => Act::Fail(refused()),
+        _ => Act::Go,
+    });
+    let dir = tempfile::tempdir().unwrap();
+    let running = start(&source, dir.path(), settings());
+    running.reaches(source.below_tip(40));
+    let seen = running.snapshot_when(
+        "it is stalled",
+        |seen| matches!(&seen.state, State::Stalled { why, .. } if why.contains("refused")),
+    );
+    assert_eq!(seen.indexed, Some(source.below_tip(40)));
+    let silent = seen.source_silent;
+    let seen = running.snapshot_when("no answer of the disk passes for one of the node", |seen| {
+        seen.source_silent > silent + Duration::from_millis(100)
+    });
+    assert_eq!(seen.indexed, Some(source.below_tip(40)));
+    source.heal();
+    assert_model(&running.reaches(source.best()), &source);
+    running.stop();
+}
+
+#[test]
+fn a_source_of_final_blocks_only_takes_nothing_from_those_above_them() {
+    let source = Scripted::new(22, 120);
+    let dir = tempfile::tempdir().unwrap();
+    assert_model(&build(&source, dir.path(), settings()).view(), &source);
+    source.keep_final(50, true);
+    // It is done at once, and the blocks above stay.
+    assert_model(&build(&source, dir.path(), settings()).view(), &source);
+
+    let fresh = tempfile::tempdir().unwrap();
+    let view = build(&source, fresh.path(), settings()).view();
+    assert_eq!(view.tip(), Some(source.below_tip(50)));
+}
+
+#[test]
 fn a_node_that_fails_now_and_then_is_got_everything_from() {
     let source = Scripted::new(12, 300);
     let dir = tempfile::tempdir().unwrap();

@@ -62,6 +62,9 @@ struct State {
     script: Option<Script>,
     calls: u64,
     seed: u64,
+    /// How many of the best blocks are not final, if the source can tell.
+    not_final: Option<usize>,
+    final_only: bool,
 }
 
 pub(crate) struct Scripted {
@@ -93,6 +96,8 @@ impl Scripted {
                 script: None,
                 calls: 0,
                 seed,
+                not_final: None,
+                final_only: false,
             }),
             moved: Condvar::new(),
             builder,
@@ -145,6 +150,13 @@ impl Scripted {
     pub(crate) fn switch(&self, tip: BlockId) {
         self.state().switch(tip);
         self.moved.notify_all();
+    }
+
+    /// All but the last `not_final` blocks are final from now on, and the source can give them without its node: always, or `only` them.
+    pub(crate) fn keep_final(&self, not_final: usize, only: bool) {
+        let mut state = self.state();
+        state.not_final = Some(not_final);
+        state.final_only = only;
     }
 
     /// `count` more blocks on the best chain.
@@ -281,8 +293,18 @@ impl BlockSource for Scripted {
     fn tip(&self) -> Result<Option<BlockId>> {
         Ok(match self.act(Call::Tip)? {
             Act::Tip(tip) => tip,
+            _ if self.sees_final_only() => self.final_tip()?,
             _ => Some(self.best()),
         })
+    }
+
+    fn final_tip(&self) -> Result<Option<BlockId>> {
+        let not_final = self.state().not_final;
+        Ok(not_final.map(|depth| self.below_tip(depth)))
+    }
+
+    fn sees_final_only(&self) -> bool {
+        self.state().final_only
     }
 
     fn hash_at(&self, height: Height) -> Result<Option<BlockHash>> {
