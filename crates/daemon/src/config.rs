@@ -26,6 +26,11 @@ pub enum Error {
     /// `--node` is no address, or its credentials make no sense.
     #[error("--node")]
     Node(#[from] lightship_source::Error),
+    /// `--zebra-state`, in a program that cannot read it.
+    #[error(
+        "--zebra-state: this program was built without it; build it with `cargo build --release --features zebra-state`, or leave the flag out and read from the node"
+    )]
+    NoZebraState,
     /// `--donation-address` is no unified address.
     #[error(
         "--donation-address: expected a unified address (u1…, utest1… or uregtest1…) of at most 255 characters"
@@ -233,6 +238,7 @@ mod tests {
             node_cookie: cookie.then(|| "cookie".into()),
             node_user: user.then(|| "user".into()),
             node_password_file: password.then(|| "password".into()),
+            zebra_state: None,
             network: "auto".into(),
         })
     }

@@ -25,7 +25,7 @@ use tracing::{error, info};
 use crate::{
     cli::DemoArgs,
     config::Store,
-    run::{self, Upstream, bind},
+    run::{self, Feed, Upstream, bind},
     signals,
 };
 
@@ -105,10 +105,12 @@ pub fn demo(typed: &DemoArgs, bars: MultiProgress) -> anyhow::Result<ExitCode> {
 fn upstream(node: SimulatedNode) -> Upstream {
     let node = Arc::new(node);
     Upstream {
-        source: node.clone(),
+        feed: Feed {
+            source: node.clone(),
+            name: "the demo's node".into(),
+        },
         node,
         hash: Arc::new(StandIn),
-        name: "the demo's node".into(),
     }
 }
 

@@ -7,6 +7,7 @@
 pub mod check;
 pub mod cli;
 pub mod config;
+mod connect;
 pub mod demo;
 pub mod layers;
 mod meters;

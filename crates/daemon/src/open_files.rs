@@ -6,7 +6,7 @@
 use anyhow::bail;
 use tracing::info;
 
-/// Kept back from wallets: the index's files, the node's connections, the operator's, and room to spare.
+/// Kept back from wallets, beside what is open already: the index's files, the node's connections, the operator's, and room to spare.
 const KEPT_BACK: u64 = 256;
 /// With fewer places for wallets than this, serving makes no sense.
 const LEAST_CONNECTIONS: u64 = 64;
@@ -20,13 +20,14 @@ pub(crate) fn room_for_connections(wanted: usize) -> anyhow::Result<usize> {
     let Some(limit) = raise() else {
         return Ok(wanted);
     };
+    let kept_back = KEPT_BACK + held();
     let Some(room) = limit
-        .checked_sub(KEPT_BACK)
+        .checked_sub(kept_back)
         .filter(|room| *room >= LEAST_CONNECTIONS)
     else {
         bail!(
             "this process may hold {limit} files open, and needs {} to serve: raise the limit (ulimit -n, or LimitNOFILE= of its service)",
-            KEPT_BACK + LEAST_CONNECTIONS
+            kept_back + LEAST_CONNECTIONS
         );
     };
     let room = usize::try_from(room).unwrap_or(usize::MAX);
@@ -38,9 +39,15 @@ pub(crate) fn room_for_connections(wanted: usize) -> anyhow::Result<usize> {
     Ok(room.min(wanted))
 }
 
+/// What is open now and a quarter more, which matters with a node's database: it has thousands of files, and grows.
+fn held() -> u64 {
+    let open = std::fs::read_dir("/proc/self/fd").map_or(0, |open| open.count() as u64);
+    open + open / 4
+}
+
 /// The limit after raising it; `None` if there is none.
 #[cfg(unix)]
-fn raise() -> Option<u64> {
+pub(crate) fn raise() -> Option<u64> {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let found = getrlimit(Resource::Nofile);
     let raised = Rlimit {
@@ -54,6 +61,6 @@ fn raise() -> Option<u64> {
 }
 
 #[cfg(not(unix))]
-fn raise() -> Option<u64> {
+pub(crate) fn raise() -> Option<u64> {
     None
 }

@@ -19,17 +19,14 @@ use lightship_chain::{BlockHash, Network, tree::TreeHash};
 use lightship_index::{StoreId, Writer};
 use lightship_ingest::{Progress, Snapshot, Stop, TreesProgress, Until};
 use lightship_serve::{Certificate, NodeHealth};
-use lightship_source::{
-    BlockSource, Node,
-    rpc::{RpcNode, RpcSource},
-};
+use lightship_source::{BlockSource, Node};
 use tokio::{net::TcpListener, runtime, sync::watch, task};
 use tracing::{info, warn};
 
 use crate::{
     cli::{IndexArgs, ListenArgs, ServeArgs},
     config::{self, Store},
-    open_files, show, signals, trees,
+    connect, open_files, show, signals, trees,
 };
 
 /// The longest pause between two questions for the genesis block at start.
@@ -41,17 +38,24 @@ pub(crate) const RUNTIME_GRACE: Duration = Duration::from_millis(300);
 /// How long the ingest thread may take to end; a source that hangs is left behind.
 const INGEST_GRACE: Duration = Duration::from_millis(500);
 
+/// Where blocks come from.
+#[derive(Clone)]
+pub struct Feed {
+    /// Blocks, in bulk.
+    pub source: Arc<dyn BlockSource>,
+    /// What to call it in messages, such as its URL.
+    pub name: String,
+}
+
 /// Where blocks and answers come from.
 #[derive(Clone)]
 pub struct Upstream {
     /// Blocks, in bulk.
-    pub source: Arc<dyn BlockSource>,
+    pub feed: Feed,
     /// Answers that are passed through.
     pub node: Arc<dyn Node>,
     /// How its note commitment trees are hashed.
     pub hash: Arc<dyn TreeHash>,
-    /// What to call it in messages, such as its URL.
-    pub name: String,
 }
 
 /// `lightship serve`.
@@ -67,7 +71,7 @@ pub fn serve(typed: &ServeArgs, bars: MultiProgress) -> anyhow::Result<ExitCode>
         ping: typed.ping_very_insecure,
         ..lightship_serve::Settings::default()
     };
-    let upstream = connect(&typed.node)?;
+    let upstream = connect::upstream(&typed.node, network)?;
     serve_from(
         upstream,
         network,
@@ -85,17 +89,17 @@ pub fn serve(typed: &ServeArgs, bars: MultiProgress) -> anyhow::Result<ExitCode>
 /// Whatever makes going on pointless, with the flag to mend where there is one.
 pub fn index(typed: &IndexArgs, bars: MultiProgress) -> anyhow::Result<ExitCode> {
     let network = config::network(&typed.node.network)?;
-    let upstream = connect(&typed.node)?;
+    let feed = connect::feed(&typed.node, network)?;
     let store = Store::new(&typed.store)?;
     let stop = Stop::new();
     let runtime = runtime()?;
     let done = runtime.block_on(async {
         let mut asked = signals::stop_requested()?;
         let opened = tokio::select! {
-            opened = open_store(&upstream, network, &store) => opened?,
+            opened = open_store(&feed, network, &store) => opened?,
             _ = asked.changed() => bail!("stopped before anything was indexed"),
         };
-        let ingest = Ingest::start(&upstream, opened, &store, Until::Tip, stop.clone(), bars)?;
+        let ingest = Ingest::start(&feed, opened, &store, Until::Tip, stop.clone(), bars)?;
         let mut finished = ingest.finished.clone();
         let complete = tokio::select! {
             _ = finished.wait_for(|done| *done) => true,
@@ -112,16 +116,6 @@ pub fn index(typed: &IndexArgs, bars: MultiProgress) -> anyhow::Result<ExitCode>
     });
     runtime.shutdown_timeout(RUNTIME_GRACE);
     done
-}
-
-fn connect(typed: &crate::cli::NodeArgs) -> anyhow::Result<Upstream> {
-    let endpoint = config::endpoint(typed)?;
-    Ok(Upstream {
-        name: endpoint.address.url(),
-        source: Arc::new(RpcSource::new(endpoint.clone())),
-        node: Arc::new(RpcNode::new(endpoint)),
-        hash: Arc::new(lightship_merkle::Consensus),
-    })
 }
 
 pub(crate) fn runtime() -> anyhow::Result<runtime::Runtime> {
@@ -213,13 +207,20 @@ pub(crate) async fn serve_on(
         http.local_addr()?
     );
     settings.limits.connections = open_files::room_for_connections(settings.limits.connections)?;
-    let opening = open_store(&upstream, network, store);
+    let opening = open_store(&upstream.feed, network, store);
     let opened = tokio::select! {
         opened = lightship_serve::waiting(&grpc, &http, &settings, "the node has not answered yet", opening) => opened?,
         _ = asked.changed() => return Ok(ExitCode::SUCCESS),
     };
     let reader = opened.reader();
-    let ingest = Ingest::start(&upstream, opened, store, Until::Forever, Stop::new(), bars)?;
+    let ingest = Ingest::start(
+        &upstream.feed,
+        opened,
+        store,
+        Until::Forever,
+        Stop::new(),
+        bars,
+    )?;
     let mut finished = ingest.finished.clone();
     let shutdown = async move {
         tokio::select! {
@@ -261,7 +262,7 @@ pub(crate) async fn bind(flag: &str, address: SocketAddr) -> anyhow::Result<TcpL
 
 /// Opens the index, or makes one as soon as the chain's first block is known.
 async fn open_store(
-    upstream: &Upstream,
+    feed: &Feed,
     network: Option<Network>,
     store: &Store,
 ) -> anyhow::Result<Writer> {
@@ -283,7 +284,7 @@ async fn open_store(
             _ => found,
         },
         (None, Some(network)) => {
-            refuse_another_network(upstream, network).await?;
+            refuse_another_network(feed, network).await?;
             let genesis = network
                 .genesis_display()
                 .parse()
@@ -291,7 +292,7 @@ async fn open_store(
             new_store(network, genesis, store)
         }
         (None, None) => {
-            let genesis = genesis(upstream).await?;
+            let genesis = genesis(feed).await?;
             // A chain of one's own making is a private one.
             new_store(
                 Network::from_genesis(genesis).unwrap_or(Network::Regtest),
@@ -305,8 +306,8 @@ async fn open_store(
 }
 
 /// Asks the node, if it answers at once, before a folder is given to a network that it is not on.
-async fn refuse_another_network(upstream: &Upstream, network: Network) -> anyhow::Result<()> {
-    let source = upstream.source.clone();
+async fn refuse_another_network(feed: &Feed, network: Network) -> anyhow::Result<()> {
+    let source = feed.source.clone();
     let asked = task::spawn_blocking(move || source.genesis());
     // A node that is away, or wants other credentials, is ingest's to wait for or to refuse.
     if let Ok(Ok(Ok(genesis))) = tokio::time::timeout(GLANCE, asked).await
@@ -314,7 +315,7 @@ async fn refuse_another_network(upstream: &Upstream, network: Network) -> anyhow
     {
         bail!(
             "the node at {} is not on network {network}: its first block is {genesis}, not {}",
-            upstream.name,
+            feed.name,
             network.genesis_display()
         );
     }
@@ -330,11 +331,11 @@ fn new_store(network: Network, genesis: BlockHash, store: &Store) -> StoreId {
 }
 
 /// The node's first block, waiting for as long as waiting can help.
-async fn genesis(upstream: &Upstream) -> anyhow::Result<BlockHash> {
+async fn genesis(feed: &Feed) -> anyhow::Result<BlockHash> {
     let mut pause = Duration::from_millis(250);
     let mut said = false;
     loop {
-        let source = upstream.source.clone();
+        let source = feed.source.clone();
         match task::spawn_blocking(move || source.genesis()).await? {
             Ok(genesis) => return Ok(genesis),
             Err(problem) if problem.is_transient() => {
@@ -363,7 +364,7 @@ struct Ingest {
 
 impl Ingest {
     fn start(
-        upstream: &Upstream,
+        feed: &Feed,
         writer: Writer,
         store: &Store,
         until: Until,
@@ -378,8 +379,7 @@ impl Ingest {
             ..lightship_ingest::Settings::default()
         };
         let thread = {
-            let (source, progress, stop) =
-                (upstream.source.clone(), progress.clone(), stop.clone());
+            let (source, progress, stop) = (feed.source.clone(), progress.clone(), stop.clone());
             thread::Builder::new()
                 .name("ingest".into())
                 .spawn(move || {

@@ -41,7 +41,7 @@ pub(crate) fn start(
     ));
     let progress = Arc::new(TreesProgress::new());
     {
-        let (source, reader) = (upstream.source.clone(), reader.clone());
+        let (source, reader) = (upstream.feed.source.clone(), reader.clone());
         let (trees, progress, stop) = (trees.clone(), progress.clone(), stop.clone());
         thread::Builder::new().name("trees".into()).spawn(move || {
             let ended = lightship_ingest::grow_trees(&*source, &reader, &trees, &progress, &stop);

@@ -164,6 +164,11 @@ pub struct NodeArgs {
     #[arg(long, env = "LIGHTSHIP_NODE", value_name = "URL")]
     pub node: Option<String>,
 
+    /// That node's state, if it is a zebrad with its files on this machine: the folder it calls state.cache_dir. Final blocks are read from there, the others from the
+    /// node; `index` does without --node and ends with the last final block
+    #[arg(long, env = "LIGHTSHIP_ZEBRA_STATE", value_name = "DIR")]
+    pub zebra_state: Option<PathBuf>,
+
     /// The cookie file the node writes at each start; read again when it changes
     #[arg(long, env = "LIGHTSHIP_NODE_COOKIE", value_name = "FILE")]
     pub node_cookie: Option<PathBuf>,
