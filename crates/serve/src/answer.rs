@@ -158,6 +158,15 @@ impl Answer {
     }
 }
 
+impl Drop for Answer {
+    fn drop(&mut self) {
+        // Over HTTP/1.1 the connection goes on, and waits for its next request as long as it likes.
+        if let Some(progress) = &self.progress {
+            progress.asked();
+        }
+    }
+}
+
 impl http_body::Body for Answer {
     type Data = Bytes;
     type Error = Infallible;

@@ -566,6 +566,7 @@ fn a_full_disk_is_waited_for_while_reads_go_on() {
             "it is stalled",
             |seen| matches!(&seen.state, State::Stalled { why, .. } if why.contains("full")),
         );
+        running.snapshot_when("it says so", |seen| seen.disk_is_full);
         std::thread::sleep(Duration::from_millis(30));
         let view = running.reader.view();
         for height in view.tip().iter().flat_map(|tip| 0..=tip.height.get()) {
@@ -575,6 +576,7 @@ fn a_full_disk_is_waited_for_while_reads_go_on() {
         }
         disk.set_full(false);
         assert_model(&running.reaches(source.best()), &source);
+        running.snapshot_when("there is room", |seen| !seen.disk_is_full);
         let tip = source.reorg(5, 6);
         assert_model(&running.reaches(tip), &source);
         running.stop();

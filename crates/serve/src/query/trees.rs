@@ -10,6 +10,8 @@ use crate::{proto, status::Refusal};
 
 /// The highest index a subtree of 2^16 notes can have in a tree of 2^32.
 const MAX_SUBTREE_INDEX: u32 = 65_535;
+/// What one root takes in memory while the list is sent: two hashes, their handles, a height.
+const ROOT_BYTES: usize = 192;
 /// Block hashes asked for at once, for roots whose block is not indexed yet.
 const CONCURRENCY: usize = 8;
 
@@ -147,7 +149,11 @@ impl Query {
         let picture = self.picture()?;
         let asked = (pool, start, limit.unwrap_or(all));
         if let Some(roots) = self.indexed_subtrees(&picture, asked) {
-            return Ok(Box::pin(stream::iter(roots)));
+            let lease = self.memory.try_take(roots.len() * ROOT_BYTES)?;
+            return Ok(Box::pin(stream::iter(roots).map(move |root| {
+                let _lease = &lease;
+                root
+            })));
         }
         let mut roots = self.node.subtree_roots(pool, start, limit).await?;
         roots.truncate(limit.unwrap_or(all) as usize);
@@ -158,8 +164,10 @@ impl Query {
             .unwrap_or(roots.len());
         roots.truncate(served);
         let node = Arc::clone(&self.node);
+        let lease = self.memory.try_take(roots.len() * ROOT_BYTES)?;
         let answers = stream::iter(roots)
             .map(move |root| {
+                let _lease = &lease;
                 let indexed = picture.view.row(root.end_height).map(|row| row.hash);
                 let node = Arc::clone(&node);
                 async move {

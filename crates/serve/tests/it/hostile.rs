@@ -365,3 +365,29 @@ async fn a_reader_without_a_window_loses_its_place_like_any_other_that_stops() {
     .await;
     drop(answer);
 }
+
+/// The end of an answer starts the clock for its reader. Over HTTP/1.1 it is the connection's clock, and must not run on between two answers.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_connection_that_rests_between_two_answers_is_not_a_stalled_reader() {
+    let mut setup = Setup::whole(3);
+    setup.settings.limits.stall = Duration::from_millis(200);
+    let stage = Stage::with(setup).await;
+    let io = TokioIo::new(TcpStream::connect(stage.grpc).await.unwrap());
+    let (mut client, connection) = hyper::client::conn::http1::handshake(io).await.unwrap();
+    tokio::spawn(connection);
+    // An answer, a refusal in headers only, a stream of blocks.
+    for (method, message, status) in [
+        ("GetLatestBlock", Vec::new(), "0"),
+        ("Ping", Vec::new(), "12"),
+        ("GetBlockRange", range(0, 3).encode_to_vec(), "0"),
+        ("GetLatestBlock", Vec::new(), "0"),
+    ] {
+        let mut body = vec![0, 0, 0, 0, message.len() as u8];
+        body.extend(message);
+        within(client.ready()).await.unwrap();
+        let answer = client.send_request(web::call(method, web::BINARY, body));
+        let answer = web::Answer::read(within(answer).await.unwrap()).await;
+        assert_eq!(answer.status, status, "{method}");
+        tokio::time::sleep(Duration::from_millis(800)).await;
+    }
+}
