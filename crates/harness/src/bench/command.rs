@@ -59,7 +59,7 @@ impl Arguments {
             path.clone_into(&mut server.program);
         }
         let folder = RunFolder::create(&self.out)?;
-        interrupt::watch()?;
+        interrupt::watch(&self.out)?;
         let summary = run::run(&plan, &text, &folder, &std::env::current_exe()?)?;
         if self.strict && summary.failures > 0 {
             bail!(

@@ -16,7 +16,6 @@ use serde_json::{Value, json};
 
 use super::{
     expected::{self, Expected},
-    interrupt::Guarded,
     plan::{ChainPlan, ForgePlan},
     questions::{self, Method},
     record::ChainInfo,
@@ -28,7 +27,7 @@ use crate::{
         file::{ChainFile, Trees},
         pack::PackArguments,
     },
-    process::{free_address, wait_for},
+    process::{Process, free_address, wait_for},
     recorded,
     zebrad::Zebrad,
 };
@@ -172,7 +171,7 @@ pub enum GroundNode {
     /// The stub.
     Stub {
         /// Its process.
-        process: Guarded,
+        process: Process,
         /// Where it answers JSON-RPC.
         url: String,
         /// Where it takes orders.
@@ -203,7 +202,7 @@ impl GroundNode {
             .args(["--start-height", &ground.tip.to_string()])
             // A server that asks for more at a time than a zebrad answers is not what is measured.
             .args(["--most-requests", "1000"]);
-        let mut process = Guarded::start(&mut command, log)?;
+        let mut process = Process::start(&mut command, log)?;
         let node = Node::new(&format!("http://{rpc}"), None);
         wait_for("the stub", NODE_PATIENCE, || {
             if let Some(status) = process.exited()? {

@@ -1,76 +1,32 @@
 //! Children that do not outlive the bench, whatever ends it.
 //!
-//! A [`Process`] is killed when it is dropped, but nothing is dropped when a signal ends the program. So each child's id is on a list, and
-//! a thread that waits for SIGINT and SIGTERM kills the listed ones before it ends the program.
+//! A child is killed when its owner is dropped, but nothing is dropped when a signal ends the program. So a thread waits for SIGINT and SIGTERM, kills
+//! this process' children as `/proc` lists them, removes the servers' stores, and ends the program.
 
 use std::{
-    collections::BTreeSet,
-    ops::{Deref, DerefMut},
-    path::Path,
-    process::Command,
-    sync::{Mutex, MutexGuard, PoisonError},
+    fs,
+    path::{Path, PathBuf},
     thread,
+    time::Duration,
 };
 
 use anyhow::Result;
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::signal::unix::{SignalKind, signal};
 
-use crate::process::Process;
+use super::run::WORK_PREFIX;
 
-static CHILDREN: Mutex<BTreeSet<u32>> = Mutex::new(BTreeSet::new());
+/// Looks at the children after a signal: one may be started while the others are killed.
+const LOOKS: u32 = 20;
+const PAUSE: Duration = Duration::from_millis(50);
 
-fn children() -> MutexGuard<'static, BTreeSet<u32>> {
-    CHILDREN.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// A child on the list.
-#[derive(Debug)]
-pub struct Guarded(Process);
-
-impl Guarded {
-    /// As [`Process::start`].
-    ///
-    /// # Errors
-    ///
-    /// When the program cannot be started.
-    pub fn start(command: &mut Command, log: &Path) -> Result<Guarded> {
-        // The list is held meanwhile, so that no signal falls between the start and the entry.
-        let mut children = children();
-        let process = Process::start(command, log)?;
-        children.insert(process.id());
-        Ok(Guarded(process))
-    }
-}
-
-impl Deref for Guarded {
-    type Target = Process;
-
-    fn deref(&self) -> &Process {
-        &self.0
-    }
-}
-
-impl DerefMut for Guarded {
-    fn deref_mut(&mut self) -> &mut Process {
-        &mut self.0
-    }
-}
-
-impl Drop for Guarded {
-    fn drop(&mut self) {
-        children().remove(&self.0.id());
-        // Only now may the id be another's.
-        self.0.kill();
-    }
-}
-
-/// From now on SIGINT and SIGTERM kill the children and end the program with code 130.
+/// From now on SIGINT and SIGTERM kill the children, remove the work folders below `folder` and end the program with code 130.
 ///
 /// # Errors
 ///
 /// When the system lets no signal be waited for.
-pub fn watch() -> Result<()> {
+pub fn watch(folder: &Path) -> Result<()> {
+    let folder = folder.to_owned();
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
@@ -88,13 +44,62 @@ pub fn watch() -> Result<()> {
                 _ = terminate.recv() => {}
             }
         });
-        for id in children().iter() {
-            if let Some(id) = i32::try_from(*id).ok().and_then(Pid::from_raw) {
+        for _ in 0..LOOKS {
+            for id in children(std::process::id()) {
                 // One that has ended is not there any more.
                 kill_process(id, Signal::KILL).ok();
             }
+            thread::sleep(PAUSE);
+        }
+        for work in work_folders(&folder) {
+            // What cannot be removed is left for whoever looks into the run's folder.
+            fs::remove_dir_all(work).ok();
         }
         std::process::exit(130);
     });
     Ok(())
+}
+
+/// The processes whose parent is `parent`.
+fn children(parent: u32) -> Vec<Pid> {
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    entries
+        .filter_map(|entry| {
+            let id: i32 = entry.file_name().to_str()?.parse().ok()?;
+            let stat = fs::read_to_string(entry.path().join("stat")).ok()?;
+            // The name may hold anything, but no parenthesis comes after it; then come the state and the parent.
+            let (_, fields) = stat.rsplit_once(')')?;
+            let found: u32 = fields.split_whitespace().nth(1)?.parse().ok()?;
+            (found == parent).then(|| Pid::from_raw(id)).flatten()
+        })
+        .collect()
+}
+
+fn work_folders(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    entries
+        .map(|entry| entry.path())
+        .filter(|path| {
+            let name = path.file_name().and_then(|name| name.to_str());
+            name.is_some_and(|name| name.starts_with(WORK_PREFIX))
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_child_is_found_by_its_parent() {
+        let mut child = std::process::Command::new("sleep")
+            .arg("60")
+            .spawn()
+            .unwrap();
+        let id = Pid::from_raw(child.id() as i32).unwrap();
+        assert!(children(std::process::id()).contains(&id));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert!(!children(std::process::id()).contains(&id));
+    }
 }

@@ -24,6 +24,9 @@ use super::{
     tls::Authority,
 };
 
+/// Begins the name of the folder of chains and stores, which goes with the end of the run.
+pub(super) const WORK_PREFIX: &str = "work-";
+
 /// What a run came to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Summary {
@@ -74,7 +77,7 @@ pub fn run(plan: &Plan, text: &str, folder: &RunFolder, harness: &Path) -> Resul
     folder.write_run(&record)?;
     // Beside the record, so that it lies on the disk that was chosen for the run, and goes with the end of the run.
     let work = tempfile::Builder::new()
-        .prefix("work-")
+        .prefix(WORK_PREFIX)
         .tempdir_in(folder.path())?;
     let authority = Authority::make(work.path())?;
     let mut summary = Summary::default();

@@ -18,7 +18,6 @@ use prost::Message;
 use super::{
     falsify::Falsifier,
     ground::{Ground, GroundNode},
-    interrupt::Guarded,
     machine::{Cores, hold_to, own_cores},
     plan::{Kind, ServerPlan, fill},
     tls::Authority,
@@ -26,7 +25,7 @@ use super::{
     wire::{Wire, framed},
 };
 use crate::{
-    process::free_address,
+    process::{Process, free_address},
     proto::{BlockId, ChainSpec, Empty, LightdInfo},
 };
 
@@ -67,7 +66,7 @@ pub struct Server {
     /// The command line.
     pub command: Vec<String>,
     /// `None` for a node's own service.
-    process: Option<Mutex<Guarded>>,
+    process: Option<Mutex<Process>>,
     id: u32,
     sampler: Sampler,
     falsifier: Option<Falsifier>,
@@ -143,7 +142,7 @@ impl Server {
             hold_to(&cores.server)?;
         }
         let started = Instant::now();
-        let process = Guarded::start(&mut command, setting.log);
+        let process = Process::start(&mut command, setting.log);
         if setting.cores.is_some() {
             hold_to(&own)?;
         }
