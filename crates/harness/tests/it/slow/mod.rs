@@ -1,6 +1,7 @@
 //! Our program under loads and behind programs that the fast tests cannot afford, on a simulated node in this process.
 
 mod empty_trees;
+mod generated_client;
 mod judged;
 mod memory;
 mod proxies;
