@@ -9,7 +9,7 @@ use std::{
 };
 
 use lightship_chain::{BlockId, Height, Network, compact::EncodedBlock};
-use lightship_index::{Reader, StoreId, View, Writer};
+use lightship_index::{Error, Reader, StoreId, View, Writer};
 use lightship_ingest::{Progress, Result, Settings, Snapshot, Stop, Until, run};
 use lightship_source::BlockSource;
 
@@ -50,9 +50,19 @@ pub(crate) struct Running {
     thread: JoinHandle<Result<()>>,
 }
 
+/// How long a child of another test may hold the lock of a store that was closed.
+const LOCK_PATIENCE: Duration = Duration::from_secs(20);
+
 /// Opens a store on a disk without syncs.
 pub(crate) fn open(dir: &Path, id: StoreId) -> Writer {
-    Writer::open_on(Arc::new(QuickDisk::default()), dir, id).unwrap()
+    let begun = Instant::now();
+    loop {
+        match Writer::open_on(Arc::new(QuickDisk::default()), dir, id) {
+            // Another test of this process may be starting a child, which holds all our files, the lock's too, until it has become its program.
+            Err(Error::Locked { .. }) if begun.elapsed() < LOCK_PATIENCE => thread::yield_now(),
+            opened => return opened.unwrap(),
+        }
+    }
 }
 
 /// Begins a run on the store in `dir`.
