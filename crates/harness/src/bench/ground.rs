@@ -116,6 +116,11 @@ impl Ground {
         Ok(ground)
     }
 
+    /// Whether its node's tree states are what consensus says, so that a server's own trees can be like them.
+    pub fn has_true_trees(&self) -> bool {
+        self.regtest || self.file.trees() == Trees::Consensus
+    }
+
     /// The questions of a method.
     pub fn method(&self, name: &str) -> Option<&Method> {
         self.methods.iter().find(|method| method.name == name)

@@ -340,7 +340,10 @@ impl<'a> Maker<'a> {
     /// What the node says of an address; `None` if it is too busy for a question.
     fn facts(&self, address: &str, (first, last): (u32, u32)) -> Result<Option<AddressFacts>> {
         let everything = json!([{"addresses": [address]}]);
-        let history = self.node.call("getaddresstxids", everything.clone())?;
+        // A node refuses a history that is too long.
+        let Ok(history) = self.node.ask("getaddresstxids", everything.clone())? else {
+            return Ok(None);
+        };
         let history = history.as_array().context("ids")?.len();
         if history > MOST_TRANSACTIONS {
             return Ok(None);
