@@ -64,6 +64,23 @@ fn build() -> Result<PathBuf> {
     Ok(profile.join("lightship"))
 }
 
+/// Whether the program was built with `--zebra-state`.
+///
+/// # Errors
+///
+/// When it does not build or run.
+pub fn reads_zebra_state() -> Result<bool> {
+    let folder = TempDir::with_prefix("lightship-")?;
+    let output = Command::new(binary()?)
+        .args(["index", "--zebra-state"])
+        .arg(folder.path())
+        .arg("--data-dir")
+        .arg(folder.path().join("data"))
+        .stdin(Stdio::null())
+        .output()?;
+    Ok(!String::from_utf8_lossy(&output.stderr).contains("was built without it"))
+}
+
 /// What it is told.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -71,6 +88,8 @@ pub struct Options {
     pub node_url: String,
     /// The node's cookie file.
     pub node_cookie: Option<PathBuf>,
+    /// The node's state folder, to be read from disk.
+    pub zebra_state: Option<PathBuf>,
     /// Heights in each sealed range; the default one when `None`.
     pub range_blocks: Option<u32>,
 }
@@ -81,6 +100,7 @@ impl Options {
         Options {
             node_url: node.rpc_url(),
             node_cookie: node.cookie().map(Path::to_owned),
+            zebra_state: None,
             range_blocks: Some(64),
         }
     }
@@ -128,6 +148,9 @@ impl Lightship {
             .arg(&self.options.node_url);
         if let Some(cookie) = &self.options.node_cookie {
             command.arg("--node-cookie").arg(cookie);
+        }
+        if let Some(state) = &self.options.zebra_state {
+            command.arg("--zebra-state").arg(state);
         }
         command.arg("--data-dir").arg(self.data_dir());
         if let Some(blocks) = self.options.range_blocks {

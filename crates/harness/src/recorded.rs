@@ -156,6 +156,49 @@ pub fn node_with(options: &Options) -> Result<Zebrad> {
     Ok(node)
 }
 
+/// A node at the tip of the recorded chain with `blocks` transparent blocks more. They are mined the first time (some 60 a second) and
+/// kept in the cache: what lies more than a thousand blocks below the tip is in the node's database on disk.
+///
+/// # Errors
+///
+/// As [`node`].
+pub fn lengthened_node(blocks: u32) -> Result<Zebrad> {
+    let state = lengthened(blocks)?;
+    let node = Zebrad::start(&options(), |prepared| copy_tree(&state, prepared))?;
+    let tip = node.tip()?;
+    ensure!(
+        tip.height.get() == TIP + blocks,
+        "the lengthened chain came back at {tip}"
+    );
+    Ok(node)
+}
+
+/// Whether [`lengthened_node`] finds its blocks mined.
+pub fn is_lengthened(blocks: u32) -> bool {
+    zebrad::cache_dir().is_some_and(|cache| lengthened_folder(&cache, blocks).exists())
+}
+
+fn lengthened_folder(cache: &Path, blocks: u32) -> PathBuf {
+    cache.join(format!(
+        "regtest-chain-1-and-{blocks}-zebrad-{}",
+        zebrad::VERSION
+    ))
+}
+
+/// The state folder of [`lengthened_node`].
+fn lengthened(blocks: u32) -> Result<PathBuf> {
+    let cache = zebrad::cache_dir().context("no cache folder: set LIGHTSHIP_CACHE or HOME")?;
+    let folder = lengthened_folder(&cache, blocks);
+    folder_once(&cache, "regtest-chain-longer.lock", &folder, |draft| {
+        eprintln!("mining {blocks} blocks, once; this takes some minutes");
+        let mut node = node()?;
+        node.generate(blocks)?;
+        node.stop()?;
+        copy_tree(&node.state_dir(), draft)
+    })?;
+    Ok(folder)
+}
+
 /// Sets a node that does not run back to the tip of the recorded chain.
 ///
 /// # Errors
@@ -187,17 +230,35 @@ pub fn folder() -> Result<PathBuf> {
     let cache = zebrad::cache_dir().context("no cache folder: set LIGHTSHIP_CACHE or HOME")?;
     // The plan is part of the name: another plan is another chain.
     let folder = cache.join(format!("regtest-chain-1-zebrad-{}", zebrad::VERSION));
-    fs::create_dir_all(&cache)?;
-    // One process records, others wait for it.
-    let lock = File::create(cache.join("regtest-chain.lock"))?;
-    lock.lock()?;
-    if !folder.exists() {
-        record(&cache, &folder).context("recording the regtest chain")?;
-    }
+    folder_once(&cache, "regtest-chain.lock", &folder, record)
+        .context("recording the regtest chain")?;
     Ok(folder)
 }
 
-fn record(cache: &Path, folder: &Path) -> Result<()> {
+/// Makes `folder` with `fill`, unless it is there.
+fn folder_once(
+    cache: &Path,
+    lock: &str,
+    folder: &Path,
+    fill: impl FnOnce(&Path) -> Result<()>,
+) -> Result<()> {
+    fs::create_dir_all(cache)?;
+    // One process records, others wait for it.
+    let lock = File::create(cache.join(lock))?;
+    lock.lock()?;
+    if folder.exists() {
+        return Ok(());
+    }
+    let draft = tempfile::Builder::new()
+        .prefix("regtest-chain-draft-")
+        .tempdir_in(cache)?;
+    fill(draft.path())?;
+    // The rename is the commit point: a half-made recording is never found.
+    fs::rename(draft.keep(), folder)?;
+    Ok(())
+}
+
+fn record(draft: &Path) -> Result<()> {
     eprintln!("mining the regtest chain, once; this takes some minutes");
     let mut node = Zebrad::start(&options(), |_| Ok(()))?;
     for (miner, blocks) in PLAN {
@@ -207,10 +268,7 @@ fn record(cache: &Path, folder: &Path) -> Result<()> {
             Miner::Unified => node.generate_to(blocks, UNIFIED_ADDRESS)?,
         }
     }
-    let draft = tempfile::Builder::new()
-        .prefix("regtest-chain-draft-")
-        .tempdir_in(cache)?;
-    let mut file = BufWriter::new(File::create(draft.path().join("blocks.hex"))?);
+    let mut file = BufWriter::new(File::create(draft.join("blocks.hex"))?);
     let heights: Vec<u32> = (0..=TIP).collect();
     for few in heights.chunks(200) {
         for block in node.raw_blocks(few.iter().copied())? {
@@ -219,10 +277,7 @@ fn record(cache: &Path, folder: &Path) -> Result<()> {
     }
     file.flush()?;
     node.stop()?;
-    copy_tree(&node.state_dir(), &draft.path().join("state"))?;
-    // The rename is the commit point: a half-made recording is never found.
-    fs::rename(draft.keep(), folder)?;
-    Ok(())
+    copy_tree(&node.state_dir(), &draft.join("state"))
 }
 
 fn copy_tree(from: &Path, to: &Path) -> Result<()> {

@@ -57,8 +57,7 @@ impl Arguments {
         match &self.node {
             Some(url) => self.measure(url, url),
             None => {
-                let node = recorded::node()?;
-                node.generate(self.blocks)?;
+                let node = recorded::lengthened_node(self.blocks)?;
                 self.measure(&node.rpc_url(), "a zebrad started for this")
             }
         }

@@ -33,6 +33,7 @@ fn two_servers_of_ours_say_the_same() {
     let other = Lightship::start(lightship::Options {
         node_url: node_url.clone(),
         node_cookie: None,
+        zebra_state: None,
         range_blocks: Some(64),
     })
     .unwrap();

@@ -9,6 +9,7 @@ mod reorgs;
 mod restarts;
 mod wallet;
 mod zebra_service;
+mod zebra_state;
 
 use tokio::sync::{Mutex, MutexGuard};
 

@@ -20,6 +20,7 @@ fn judge(chain: &Path) -> conform::Report {
     let server = Lightship::start(Options {
         node_url: port.url(),
         node_cookie: None,
+        zebra_state: None,
         range_blocks: Some(64),
     })
     .unwrap();

@@ -44,6 +44,7 @@ impl Laboratory {
         let server = Lightship::start(Options {
             node_url: port.url(),
             node_cookie: None,
+            zebra_state: None,
             range_blocks: Some(64),
         })
         .unwrap();
