@@ -78,7 +78,7 @@ impl Places {
 }
 
 impl Places {
-    /// A place for a call that cannot be answered at once. Who is answered at once needs none, and so is answered always.
+    /// A place for a call that cannot be answered at once, be it that its message is still on its way. Who is answered at once needs none.
     pub(crate) fn wait(&self) -> Result<OwnedSemaphorePermit, Refusal> {
         Arc::clone(&self.waiting)
             .try_acquire_owned()
