@@ -82,6 +82,9 @@ pub fn run(plan: &Plan, text: &str, folder: &RunFolder, harness: &Path) -> Resul
     let authority = Authority::make(work.path())?;
     let mut summary = Summary::default();
     for chain in &plan.chains {
+        if !plan.servers.iter().any(|server| chain.carries(server)) {
+            continue;
+        }
         eprintln!("chain {}: preparing", chain.name);
         let ground = Ground::prepare(chain, harness, work.path(), plan.seed, &folder.log("node"))
             .with_context(|| format!("chain '{}'", chain.name))?;
