@@ -6,7 +6,7 @@ use futures_util::{Stream, StreamExt as _, stream};
 use prost::Message;
 use tonic::{Code, Request, Response, Status, Streaming};
 
-use super::{request::NOT_THE_MESSAGE, router::STREAMED_MESSAGE_BYTES};
+use super::request::NOT_THE_MESSAGE;
 use crate::{
     memory::Memory,
     proto::{self, compact_tx_streamer_server::CompactTxStreamer},
@@ -39,10 +39,13 @@ fn all<T: Message + 'static>(
 
 /// What the generated code says of a stream it cannot read, in our words.
 fn unread(status: Status) -> Status {
-    let limit = STREAMED_MESSAGE_BYTES;
     match status.code() {
         Code::Internal => NOT_THE_MESSAGE.into(),
-        Code::OutOfRange => Refusal::RequestTooLarge { limit }.into(),
+        // There is room for any address.
+        Code::OutOfRange => Refusal::Malformed {
+            what: "an address longer than any",
+        }
+        .into(),
         _ => status,
     }
 }

@@ -272,7 +272,7 @@ impl Router {
 }
 
 /// One message of a stream of addresses: room for any address. The generated code makes room for as much as a message announces.
-pub(super) const STREAMED_MESSAGE_BYTES: usize = 4 << 10;
+const STREAMED_MESSAGE_BYTES: usize = 4 << 10;
 
 const GRPC: HeaderValue = HeaderValue::from_static("application/grpc");
 

@@ -83,7 +83,9 @@ async fn a_malformed_request_is_the_wallets_mistake_on_every_method() {
         }
         let long = [0, 0, 0x50, 0, 0, 0];
         let told = status(&stage, Version::HTTP_2, method, "application/grpc", &long).await;
-        assert_eq!(told, "11", "{method}: longer than is read");
+        // In a stream of addresses it is an address, and none is so long.
+        let expected = if takes_one { "11" } else { "3" };
+        assert_eq!(told, expected, "{method}: longer than is read");
     }
 }
 
