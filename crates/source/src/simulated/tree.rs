@@ -1,4 +1,4 @@
-//! Note commitment trees as a node keeps them: just enough to append, to print, and to name the root.
+//! Note commitment trees as a node keeps them: chain's frontiers, and the root of each subtree as it is completed.
 //!
 //! In: note commitments in chain order. Out: `finalState` as nodes print it, the root, and the root of each subtree of 2^16 notes.
 //!
@@ -10,7 +10,7 @@
 
 use std::sync::Arc;
 
-use lightship_chain::{ShieldedPool, TreeSizes};
+use lightship_chain::{ShieldedPool, TreeSizes, tree::Frontier};
 use sha2::{Digest, Sha256};
 
 pub use lightship_chain::tree::{DEPTH, SUBTREE_LEVEL, TreeHash, TreeNode};
@@ -39,36 +39,15 @@ impl TreeHash for StandIn {
     }
 }
 
-/// The right edge of one pool's tree: the last pair of leaves, and the finished left siblings above it.
+/// One pool's tree.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
-pub(super) struct Tree {
-    left: Option<TreeNode>,
-    right: Option<TreeNode>,
-    /// From level 1 up; the last one is present.
-    parents: Vec<Option<TreeNode>>,
-}
+pub(super) struct Tree(Frontier);
 
 impl Tree {
-    /// The tree of the first `size` notes, put together from nodes that are known: node `index` of `level`. What is not known is left out.
+    /// The tree of the first `size` notes, put together from nodes that are known: node `index` of `level`. Empty if one is not known.
     fn of_nodes(size: u32, node: impl Fn(u8, u32) -> Option<TreeNode>) -> Tree {
-        let Some(last) = size.checked_sub(1) else {
-            return Tree::default();
-        };
-        // The last leaf, or the last two, are in `left` and `right`; each bit of the number of pairs below them is a parent.
-        let pairs = last / 2;
-        let parents = (0..u32::BITS - pairs.leading_zeros())
-            .map(|bit| {
-                let complete = pairs >> bit;
-                (complete & 1 == 1)
-                    .then(|| node(bit as u8 + 1, complete - 1))
-                    .flatten()
-            })
-            .collect();
-        Tree {
-            left: node(0, 2 * pairs),
-            right: (last % 2 == 1).then(|| node(0, last)).flatten(),
-            parents,
-        }
+        let frontier = Frontier::of_nodes(size, |level, index| node(level, index).ok_or(()));
+        Tree(frontier.unwrap_or_default())
     }
 
     /// Appends a note. Gives the root of the subtree that this note completes, if it is the last of 2^16.
@@ -78,78 +57,33 @@ impl Tree {
         pool: ShieldedPool,
         note: TreeNode,
     ) -> Option<TreeNode> {
-        let Some(left) = self.left else {
-            self.left = Some(note);
-            return None;
-        };
-        let Some(right) = self.right else {
-            self.right = Some(note);
-            return self.completed_subtree(hash, pool);
-        };
-        let mut node = hash.combine(pool, 0, &left, &right);
-        self.left = Some(note);
-        self.right = None;
-        for (level, parent) in (1..).zip(self.parents.iter_mut()) {
-            match parent.take() {
-                Some(sibling) => node = hash.combine(pool, level, &sibling, &node),
-                None => {
-                    *parent = Some(node);
-                    return None;
-                }
-            }
-        }
-        self.parents.push(Some(node));
-        None
+        self.0.append(hash, pool, note)?;
+        self.completed_subtree(hash, pool)
     }
 
     /// The root at [`SUBTREE_LEVEL`] if the tree ends where a subtree does.
     fn completed_subtree(&self, hash: &dyn TreeHash, pool: ShieldedPool) -> Option<TreeNode> {
-        let below = usize::from(SUBTREE_LEVEL) - 1;
-        let siblings = self.parents.get(..below)?;
-        let mut node = hash.combine(pool, 0, &self.left?, &self.right?);
-        for (level, sibling) in (1..).zip(siblings) {
-            node = hash.combine(pool, level, &(*sibling)?, &node);
+        let size = self.0.size();
+        if !size.is_multiple_of(1 << SUBTREE_LEVEL) {
+            return None;
+        }
+        let last = size.checked_sub(1)?;
+        let mut node = self.0.node(0, last)?;
+        for level in 0..SUBTREE_LEVEL {
+            let sibling = self.0.node(level, (last >> level) - 1)?;
+            node = hash.combine(pool, level, &sibling, &node);
         }
         Some(node)
     }
 
     /// The root of the whole tree, empty leaves included.
     pub(super) fn root(&self, hash: &dyn TreeHash, pool: ShieldedPool) -> TreeNode {
-        let mut empty = hash.empty_leaf(pool);
-        let left = self.left.unwrap_or(empty);
-        let right = self.right.unwrap_or(empty);
-        let mut node = hash.combine(pool, 0, &left, &right);
-        for level in 1..DEPTH {
-            empty = hash.combine(pool, level - 1, &empty, &empty);
-            node = match self.parents.get(usize::from(level) - 1) {
-                Some(Some(sibling)) => hash.combine(pool, level, sibling, &node),
-                _ => hash.combine(pool, level, &node, &empty),
-            };
-        }
-        node
+        self.0.root(hash, pool)
     }
 
     /// As Zebra prints it: hexadecimal, the parents padded to 31; `000000` for the empty tree.
     pub(super) fn final_state(&self) -> String {
-        if self.left.is_none() {
-            return "000000".to_owned();
-        }
-        let parents = usize::from(DEPTH) - 1;
-        let mut bytes = Vec::with_capacity(33 * (2 + parents) + 1);
-        let optional = |bytes: &mut Vec<u8>, node: Option<&TreeNode>| match node {
-            Some(node) => {
-                bytes.push(1);
-                bytes.extend_from_slice(node);
-            }
-            None => bytes.push(0),
-        };
-        optional(&mut bytes, self.left.as_ref());
-        optional(&mut bytes, self.right.as_ref());
-        bytes.push(DEPTH - 1);
-        for level in 0..parents {
-            optional(&mut bytes, self.parents.get(level).and_then(Option::as_ref));
-        }
-        const_hex::encode(bytes)
+        const_hex::encode(self.0.to_bytes())
     }
 }
 
