@@ -9,6 +9,7 @@ pub mod case;
 mod cases;
 pub mod chain;
 pub mod compare;
+mod ground;
 pub(crate) mod node;
 pub(crate) mod random;
 mod report;

@@ -3,38 +3,22 @@
 use std::{
     collections::HashSet,
     path::PathBuf,
-    thread,
     time::{Duration, Instant},
 };
 
-use anyhow::{Context, Result};
-use prost::Message;
-use tokio::runtime::Runtime;
+use anyhow::Result;
 
 use super::{
     allowance::{allow, same},
     fields::{Difference, differences},
     report::{Answers, Asked, Report},
 };
-use crate::{
-    conform::{
-        case::call,
-        cases::{GROUPS, Group, World},
-        chain::{Bounds, Chain, display},
-        node::Node,
-        wire::{Call, Outcome, Wire},
-    },
-    proto::{BlockId, ChainSpec},
+use crate::conform::{
+    case::Case,
+    cases::{GROUPS, Group},
+    ground::{Ground, STEADY, Site},
+    wire::{Call, Outcome, Wire},
 };
-
-/// How long a question is asked anew while the chain moves.
-const STEADY: Duration = Duration::from_secs(120);
-/// How long the servers may take to show the node's tip.
-const CATCH_UP: Duration = Duration::from_secs(60);
-/// Between two looks at a tip.
-const POLL: Duration = Duration::from_millis(100);
-/// Longer than a server needs to see a change of the mempool.
-const MEMPOOL_SETTLES: Duration = Duration::from_millis(1_200);
 
 /// What is compared, and how.
 #[derive(Clone, Debug)]
@@ -82,32 +66,17 @@ impl Options {
 ///
 /// When the node cannot be read, or a server cannot be reached or never has a tip.
 pub fn run(options: &Options) -> Result<Report> {
-    let node = Node::new(&options.node, options.cookie.clone());
-    let bounds = Bounds {
+    let site = Site {
+        node: &options.node,
+        cookie: options.cookie.clone(),
+        seed: options.seed,
         most_blocks: options.most_blocks,
-        seed: options.seed,
     };
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()?;
-    let world = World {
-        chain: Chain::load(&node, bounds, None)?,
-        mempool: node.mempool()?,
-        node,
-        seed: options.seed,
-    };
-    let a = runtime.block_on(Wire::connect(&options.a))?;
-    let b = runtime.block_on(Wire::connect(&options.b))?;
     let mut pair = Pair {
-        runtime,
-        a,
-        b,
-        world,
-        bounds,
+        ground: Ground::new(site, [&options.a, &options.b], options.patience)?,
         options,
         asked_before: HashSet::new(),
     };
-    pair.wait_for_servers()?;
     let mut asked = Vec::new();
     for group in GROUPS {
         pair.group(group, &mut asked)?;
@@ -116,9 +85,9 @@ pub fn run(options: &Options) -> Result<Report> {
         a: options.a.clone(),
         b: options.b.clone(),
         node: options.node.clone(),
-        chain: pair.world.chain.name.clone(),
-        tip: pair.world.chain.tip,
-        complete: pair.world.chain.complete,
+        chain: pair.ground.world.chain.name.clone(),
+        tip: pair.ground.world.chain.tip,
+        complete: pair.ground.world.chain.complete,
         seed: options.seed,
         strict: options.strict,
         asked,
@@ -126,11 +95,7 @@ pub fn run(options: &Options) -> Result<Report> {
 }
 
 struct Pair<'a> {
-    runtime: Runtime,
-    a: Wire,
-    b: Wire,
-    world: World,
-    bounds: Bounds,
+    ground: Ground<2>,
     options: &'a Options,
     /// Questions of earlier cases: many cases look at one answer from several sides.
     asked_before: HashSet<(String, Vec<Vec<u8>>)>,
@@ -146,7 +111,7 @@ struct Question {
 impl Pair<'_> {
     fn group(&mut self, group: Group, asked: &mut Vec<Asked>) -> Result<()> {
         let only = self.options.only.as_deref();
-        let mut made = self.world.make(group, only)?;
+        let mut made = self.ground.make(group, only)?;
         let mut questions = Vec::new();
         for case in &made {
             for (nth, call) in case.calls.iter().enumerate() {
@@ -168,26 +133,26 @@ impl Pair<'_> {
                 let answered = self.ask(&question, rule, &call);
                 let again = !answered.differences.is_empty()
                     && began.elapsed() < STEADY
-                    && self.moved(&question)?;
+                    && self.ground.moved(question.method, &question.name)?;
                 if !again {
                     asked.push(answered);
                     break;
                 }
-                made = self.world.make(group, only)?;
+                made = self.ground.make(group, only)?;
             }
         }
         Ok(())
     }
 
     fn ask(&self, question: &Question, rule: &'static str, call: &Call) -> Asked {
-        let mut call = call.clone();
-        call.patience = call.patience.min(self.options.patience);
-        let (a, b) = self.runtime.block_on(async {
+        let call = self.ground.bounded(call);
+        let [(_, a), (_, b)] = &self.ground.servers;
+        let (a, b) = self.ground.runtime.block_on(async {
             let timed = async |wire: &Wire| {
                 let began = Instant::now();
                 (wire.call(&call).await, began.elapsed())
             };
-            tokio::join!(timed(&self.a), timed(&self.b))
+            tokio::join!(timed(a), timed(b))
         });
         let ((a, took_a), (b, took_b)) = (a, b);
         let (a, b, allowed) = match self.options.strict {
@@ -207,67 +172,9 @@ impl Pair<'_> {
             b: Answers::new(&b, took_b),
         }
     }
-
-    /// Whether there is a reason to ask again; brings the model up to date.
-    fn moved(&mut self, question: &Question) -> Result<bool> {
-        if question.method.contains("Mempool") || question.name.contains("wait") {
-            thread::sleep(MEMPOOL_SETTLES);
-        }
-        let best = self.world.node.best()?;
-        let stale = best != display(&self.world.chain.top().compact.hash);
-        let behind = [&self.a, &self.b].into_iter().any(|wire| {
-            let tip = self.tip(wire);
-            tip.is_ok_and(|tip| display(&tip.hash) != best)
-        });
-        if stale {
-            let known = self.world.chain.clone();
-            self.world.chain = Chain::load(&self.world.node, self.bounds, Some(known))?;
-        }
-        if stale || behind {
-            self.wait_for_servers()?;
-        }
-        let mempool = self.world.node.mempool()?;
-        let changed = mempool != self.world.mempool;
-        self.world.mempool = mempool;
-        Ok(stale || behind || changed)
-    }
-
-    fn tip(&self, wire: &Wire) -> Result<BlockId> {
-        let outcome = self
-            .runtime
-            .block_on(wire.call(&call("GetLatestBlock", &ChainSpec {})));
-        let message = outcome.messages.first();
-        let message = message.with_context(|| format!("GetLatestBlock: {:?}", outcome.end))?;
-        Ok(BlockId::decode(&message[..])?)
-    }
-
-    /// Returns once both show the node's tip. Goes on with what there is if one never does: the answers will tell.
-    fn wait_for_servers(&mut self) -> Result<()> {
-        let began = Instant::now();
-        loop {
-            let best = self.world.node.best()?;
-            let tips = [
-                ("a", &self.options.a, self.tip(&self.a)),
-                ("b", &self.options.b, self.tip(&self.b)),
-            ];
-            let caught_up = tips
-                .iter()
-                .all(|(.., tip)| tip.as_ref().is_ok_and(|tip| display(&tip.hash) == best));
-            if caught_up {
-                return Ok(());
-            }
-            if began.elapsed() > CATCH_UP {
-                for (side, url, tip) in tips {
-                    tip.with_context(|| format!("server {side} ({url}) never had a tip"))?;
-                }
-                return Ok(());
-            }
-            thread::sleep(POLL);
-        }
-    }
 }
 
-fn find(made: &[crate::conform::case::Case], question: &Question) -> Option<(&'static str, Call)> {
+fn find(made: &[Case], question: &Question) -> Option<(&'static str, Call)> {
     let case = made
         .iter()
         .find(|case| case.method == question.method && case.name == question.name)?;
