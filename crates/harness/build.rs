@@ -5,7 +5,8 @@ use std::path::Path;
 use prost::Message;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let proto = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../proto");
+    // Asked for when it runs: a build folder may outlive the checkout this script was compiled in.
+    let proto = Path::new(&std::env::var("CARGO_MANIFEST_DIR")?).join("../../proto");
     let walletrpc = proto.join("walletrpc");
     println!("cargo:rerun-if-changed={}", proto.display());
     // The files import one another by bare name, so their own folder is the root.
