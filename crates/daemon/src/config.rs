@@ -3,7 +3,7 @@
 //! In: [`crate::cli`]'s values. Out: settings for the rooms. Touches nothing: whether a file can be read or a port is free is
 //! found out by those who use them.
 
-use std::{num::NonZeroU32, num::NonZeroUsize, path::PathBuf, thread};
+use std::{num::NonZeroU32, num::NonZeroUsize, path::PathBuf, thread, time::Duration};
 
 use lightship_chain::Network;
 use lightship_serve::Origins;
@@ -98,7 +98,37 @@ pub fn endpoint(typed: &NodeArgs) -> Result<Endpoint, Error> {
         (Some(_), _, _) => return Err(Error::TwoLogins),
         (None, _, _) => return Err(Error::HalfLogin),
     };
-    Ok(Endpoint::new(node, credentials)?)
+    Ok(Endpoint {
+        poll: pace(typed).poll,
+        ..Endpoint::new(node, credentials)?
+    })
+}
+
+/// How often a node is asked for its tip.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pace {
+    /// Between two looks while nobody asks for the tip.
+    pub poll: Duration,
+    /// At least, between two looks because somebody does.
+    pub gap: Duration,
+}
+
+impl Default for Pace {
+    fn default() -> Pace {
+        let usual = lightship_ingest::Settings::default();
+        Pace {
+            poll: usual.poll,
+            gap: usual.nudge_gap,
+        }
+    }
+}
+
+/// From what was typed.
+pub fn pace(typed: &NodeArgs) -> Pace {
+    Pace {
+        poll: Duration::from_millis(typed.tip_poll),
+        gap: Duration::from_millis(typed.tip_gap),
+    }
 }
 
 /// Where the index lies and how it is built.
@@ -240,6 +270,8 @@ mod tests {
             node_password_file: password.then(|| "password".into()),
             zebra_state: None,
             network: "auto".into(),
+            tip_poll: 250,
+            tip_gap: 10,
         })
     }
 

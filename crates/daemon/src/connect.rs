@@ -32,12 +32,14 @@ pub(crate) fn feed(typed: &NodeArgs, network: Option<Network>) -> anyhow::Result
     match (&typed.zebra_state, &typed.node) {
         (Some(folder), None) => Ok(Feed {
             name: folder.display().to_string(),
+            pace: config::pace(typed),
             source: state(folder, network, None)?,
         }),
         (folder, _) => {
             let endpoint = config::endpoint(typed)?;
             Ok(Feed {
                 name: endpoint.address.url(),
+                pace: config::pace(typed),
                 source: match folder {
                     Some(folder) => state(folder, network, Some(endpoint))?,
                     None => Arc::new(RpcSource::new(endpoint)),

@@ -24,7 +24,7 @@ use tracing::{error, info};
 
 use crate::{
     cli::DemoArgs,
-    config::Store,
+    config::{Pace, Store},
     run::{self, Feed, Upstream, bind},
     signals,
 };
@@ -108,6 +108,7 @@ fn upstream(node: SimulatedNode) -> Upstream {
         feed: Feed {
             source: node.clone(),
             name: "the demo's node".into(),
+            pace: Pace::default(),
         },
         node,
         hash: Arc::new(StandIn),

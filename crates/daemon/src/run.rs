@@ -25,7 +25,7 @@ use tracing::{info, warn};
 
 use crate::{
     cli::{IndexArgs, ListenArgs, ServeArgs},
-    config::{self, Store},
+    config::{self, Pace, Store},
     connect, open_files, show, signals, trees,
 };
 
@@ -45,6 +45,8 @@ pub struct Feed {
     pub source: Arc<dyn BlockSource>,
     /// What to call it in messages, such as its URL.
     pub name: String,
+    /// How often its tip is asked for.
+    pub pace: Pace,
 }
 
 /// Where blocks and answers come from.
@@ -235,6 +237,10 @@ pub(crate) async fn serve_on(
         trees: Some(trees),
         node: upstream.node.clone(),
         health: Arc::new(move || health(&progress.snapshot(), &grown)),
+        look: {
+            let nudge = ingest.stop.nudge();
+            Arc::new(move || nudge.ask())
+        },
     };
     let served = lightship_serve::serve(grpc, http, backend, settings, shutdown).await;
     let ended = ingest.end().await;
@@ -373,10 +379,15 @@ impl Ingest {
     ) -> anyhow::Result<Ingest> {
         let progress = Arc::new(Progress::new());
         let (tell, finished) = watch::channel(false);
+        let usual = lightship_ingest::Settings::default();
         let settings = lightship_ingest::Settings {
             workers: store.build_threads,
             until,
-            ..lightship_ingest::Settings::default()
+            poll: feed.pace.poll,
+            nudge_gap: feed.pace.gap,
+            // A source that waits longer than it polls looks at least once.
+            wait: usual.wait.max(feed.pace.poll),
+            ..usual
         };
         let thread = {
             let (source, progress, stop) = (feed.source.clone(), progress.clone(), stop.clone());

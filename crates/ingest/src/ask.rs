@@ -41,7 +41,8 @@ pub(crate) struct Pending<T> {
 }
 
 impl<T> Pending<T> {
-    fn is_ready(&self) -> bool {
+    /// Whether there is something to take.
+    pub(crate) fn is_ready(&self) -> bool {
         self.slot
             .lock()
             .unwrap_or_else(PoisonError::into_inner)

@@ -65,7 +65,10 @@ const NEAR_BLOCKS: u32 = 100;
 impl Run {
     /// One step towards the source's tip.
     pub(crate) fn step(&mut self) -> Result<Step, Trouble> {
-        let theirs = match self.ask(|source| source.tip()) {
+        let looked = self.looked.take();
+        let theirs = match looked
+            .map_or_else(|| self.ask(|source| source.tip()), |tip| Ok(Some(tip)))
+        {
             Err(Trouble::Source(error)) if error.is_transient() => return self.take_final(error),
             answer => answer?,
         };

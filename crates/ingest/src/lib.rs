@@ -6,13 +6,14 @@
 //!
 //! [`run()`] is the whole of it. Reading order: `run` (the loop, pauses, what is fatal), `follow` (one step, under a drawing of
 //! the states), `reorg` (where two chains part, pure), `bulk` and `order` (many blocks at once), `appender` (links, counts,
-//! the way to disk). Beside it [`grow_trees()`] lets the note commitment trees grow.
+//! the way to disk), `nudge` (who may wake it). Beside it [`grow_trees()`] lets the note commitment trees grow.
 
 mod appender;
 mod ask;
 mod bulk;
 mod error;
 mod follow;
+mod nudge;
 mod order;
 mod pace;
 mod progress;
@@ -23,6 +24,7 @@ mod stop;
 mod trees;
 
 pub use error::{Error, Result};
+pub use nudge::Nudge;
 pub use progress::{Progress, Rate, Snapshot, State, Window, time_left};
 pub use run::run;
 pub use settings::{Settings, Until};

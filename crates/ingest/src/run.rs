@@ -16,6 +16,7 @@ use crate::{
     ask::{Asker, NoAnswer, Pending},
     error::Trouble,
     follow::{Fetched, Held, Step},
+    nudge::Looks,
     pace::{LogGate, Pauses},
     progress::Activity,
 };
@@ -42,6 +43,10 @@ pub fn run(
     Run {
         asker: Asker::new(Arc::clone(&source), stop.clone()),
         glancer: Asker::new(Arc::clone(&source), stop.clone()),
+        waiter: Asker::new(Arc::clone(&source), stop.clone()),
+        waiting: None,
+        looks: Looks::new(settings.nudge_gap),
+        looked: None,
         pauses: Pauses::new(settings.first_pause, settings.longest_pause),
         gate: LogGate::new(settings.log_every),
         fetched: Fetched::new(settings.max_bytes_in_flight),
@@ -79,6 +84,12 @@ pub(crate) struct Run {
     /// Asks what this thread wants to know while it goes on.
     glancer: Asker,
     glance: Option<Glance>,
+    /// Waits for a new tip while this thread sleeps, or has gone on because it was nudged.
+    waiter: Asker,
+    waiting: Option<Waiting>,
+    looks: Looks,
+    /// The tip that a look between two steps has found: the next step's.
+    pub(crate) looked: Option<BlockId>,
     sizes: SizeCheck,
     pauses: Pauses,
     gate: LogGate,
@@ -94,6 +105,12 @@ pub(crate) struct Run {
 enum Glance {
     Tip(Pending<Option<BlockId>>),
     Sizes(BlockId, TreeSizes, Pending<Option<TreeSizes>>),
+}
+
+/// The source waits for its tip to differ from what was seen.
+struct Waiting {
+    seen: Option<BlockId>,
+    pending: Pending<()>,
 }
 
 /// When tree sizes were last compared with the source's.
@@ -271,13 +288,67 @@ impl Run {
     fn wait(&mut self, seen: Option<BlockId>) -> Result<(), Trouble> {
         let began = Instant::now();
         let patience = self.settings.wait;
-        self.ask(move |source| source.wait(seen, patience))?;
-        // A source whose wait returns early must not make this thread spin.
-        let rest = self.settings.poll.saturating_sub(began.elapsed());
-        if !rest.is_zero() && self.ask(|source| source.tip())? == seen {
-            self.stop.wait_timeout(rest);
+        let waiting = match self.waiting.take() {
+            Some(waiting) => waiting,
+            None => Waiting {
+                seen,
+                pending: self.waiter.start(move |source| source.wait(seen, patience)),
+            },
+        };
+        // A wait that was begun at another tip does not notice when this one is left for that.
+        let mut poll = (waiting.seen != seen).then(|| began + self.settings.poll);
+        self.waiting = Some(waiting);
+        loop {
+            let due = self.looks.due(self.stop.bell(), seen);
+            self.sleep_until(due.into_iter().chain(poll).min(), due, seen);
+            if self.stop.is_stopped() {
+                return Err(Trouble::Stopped);
+            }
+            let answer = self
+                .waiting
+                .as_ref()
+                .and_then(|waiting| waiting.pending.try_take());
+            if let Some(answer) = answer {
+                self.waiting = None;
+                understand(&self.progress, answer)?;
+                // A source whose wait returns early must not make this thread spin.
+                let end = began + self.settings.poll;
+                if end <= Instant::now() || self.look(seen)? {
+                    return Ok(());
+                }
+                poll = Some(end);
+            } else if poll.is_some_and(|poll| poll <= Instant::now()) {
+                if self.waiting.is_none() || self.look(seen)? {
+                    return Ok(());
+                }
+                poll = Some(Instant::now() + self.settings.poll);
+            } else if due.is_some_and(|due| due <= Instant::now()) && self.look(seen)? {
+                return Ok(());
+            }
         }
-        Ok(())
+    }
+
+    /// Sleeps until then, or the source's word, or a nudge that makes a look `due` at another time.
+    fn sleep_until(&self, end: Option<Instant>, due: Option<Instant>, seen: Option<BlockId>) {
+        let patience = end.map(|end| end.saturating_duration_since(Instant::now()));
+        self.stop.wait_until(patience, || {
+            let word = self
+                .waiting
+                .as_ref()
+                .is_some_and(|waiting| waiting.pending.is_ready());
+            word || self.looks.due(self.stop.bell(), seen) != due
+        });
+    }
+
+    /// Whether the source's tip is another than `seen`. The next step goes there.
+    fn look(&mut self, seen: Option<BlockId>) -> Result<bool, Trouble> {
+        let look = self.looks.begin(self.stop.bell());
+        let answer = self.ask(|source| source.tip());
+        self.looks
+            .end(look, answer.as_ref().ok().copied().flatten());
+        let tip = answer?;
+        self.looked = tip.filter(|_| tip != seen);
+        Ok(tip != seen)
     }
 
     /// Blocks were taken: a stall is over if they reach beyond where it began.

@@ -24,6 +24,9 @@ pub struct Settings {
     pub seal_depth_blocks: u32,
     /// The least pause between two looks at a tip that has not moved.
     pub poll: Duration,
+    /// The least pause between two looks that callers ask for ([`Nudge`](crate::Nudge)), and between two for tips that a node
+    /// pushes; as long as the last look took, where that is longer.
+    pub nudge_gap: Duration,
     /// How long the source may wait for a new tip before it is asked anew.
     pub wait: Duration,
     /// Blocks that become durable and visible together while catching up in the replaceable part.
@@ -57,6 +60,7 @@ impl Default for Settings {
             workers: cores.min(NonZeroUsize::new(8).expect("8 is not 0")),
             seal_depth_blocks: 1_000,
             poll: Duration::from_millis(250),
+            nudge_gap: Duration::from_millis(10),
             wait: Duration::from_secs(5),
             batch_blocks: NonZeroU32::new(500).expect("500 is not 0"),
             segment_blocks: NonZeroU32::new(256).expect("256 is not 0"),

@@ -11,6 +11,8 @@ use std::{
     time::{Duration, Instant},
 };
 
+use crate::nudge::{Bell, Nudge};
+
 /// Asks a run to end. Clones are one flag; it cannot be taken back.
 #[derive(Clone, Debug, Default)]
 pub struct Stop {
@@ -18,10 +20,21 @@ pub struct Stop {
 }
 
 #[derive(Debug, Default)]
-struct Inner {
+pub(crate) struct Inner {
     asked: AtomicBool,
     lock: Mutex<()>,
-    bell: Condvar,
+    changed: Condvar,
+    /// Reasons to look at the tip.
+    pub(crate) bell: Bell,
+}
+
+impl Inner {
+    /// Wakes the sleepers so that they look again at what they wait for.
+    pub(crate) fn ring(&self) {
+        // Holding the lock means that no one is between looking and falling asleep.
+        let _held = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
+        self.changed.notify_all();
+    }
 }
 
 impl Stop {
@@ -49,13 +62,16 @@ impl Stop {
 
     /// Wakes the sleepers so that they look again at what they wait for.
     pub(crate) fn ring(&self) {
-        // Holding the lock means that no one is between looking and falling asleep.
-        let _held = self
-            .inner
-            .lock
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        self.inner.bell.notify_all();
+        self.inner.ring();
+    }
+
+    /// Wakes the run that is given this flag when somebody wants to know the tip.
+    pub fn nudge(&self) -> Nudge {
+        Nudge::new(Arc::clone(&self.inner))
+    }
+
+    pub(crate) fn bell(&self) -> &Bell {
+        &self.inner.bell
     }
 
     /// Sleeps until `ready` (asked after every ring), the flag, or `patience` is over.
@@ -70,7 +86,7 @@ impl Stop {
             held = match deadline {
                 None => self
                     .inner
-                    .bell
+                    .changed
                     .wait(held)
                     .unwrap_or_else(PoisonError::into_inner),
                 Some(deadline) => {
@@ -79,7 +95,7 @@ impl Stop {
                         return;
                     }
                     self.inner
-                        .bell
+                        .changed
                         .wait_timeout(held, left)
                         .unwrap_or_else(PoisonError::into_inner)
                         .0

@@ -198,6 +198,7 @@ fn server(folder: &Path) {
             reader,
             node: Arc::new(SimulatedNode::new(activations)) as Arc<dyn Node>,
             health: Arc::new(NodeHealth::default),
+            look: Arc::new(|| {}),
         };
         serve(
             grpc,

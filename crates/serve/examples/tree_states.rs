@@ -368,6 +368,7 @@ fn server(folder: &Path) {
             trees: Some(Arc::new(trees)),
             node: Arc::new(node) as Arc<dyn Node>,
             health: Arc::new(NodeHealth::default),
+            look: Arc::new(|| {}),
         };
         let settings = Settings::default();
         serve(grpc, http, backend, settings, std::future::pending())

@@ -22,6 +22,9 @@ pub struct Backend {
     pub node: Arc<dyn Node>,
     /// What whoever follows the node knows of it; asked about once a second and at each `/readyz`.
     pub health: Arc<dyn Fn() -> NodeHealth + Send + Sync>,
+    /// Asks whoever follows the node to look at its tip now: called whenever a wallet wants to know the tip, so it must be cheap and
+    /// must not block. The answer at hand is not held back for it; the next one profits.
+    pub look: Arc<dyn Fn() + Send + Sync>,
 }
 
 /// What is known of the node, and of what stands between it and the index.

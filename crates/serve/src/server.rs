@@ -99,6 +99,7 @@ pub async fn serve(
             reader: backend.reader,
             trees: backend.trees,
             node: backend.node,
+            look: backend.look,
             info: Arc::clone(&info),
             mempool,
             memory: memory.clone(),

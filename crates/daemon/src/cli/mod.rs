@@ -189,6 +189,14 @@ pub struct NodeArgs {
         default_value = "auto"
     )]
     pub network: String,
+
+    /// Milliseconds between two looks at the node's tip while nobody asks for it and nothing is pushed
+    #[arg(long, env = "LIGHTSHIP_TIP_POLL", value_name = "MILLISECONDS", default_value = "250", value_parser = clap::value_parser!(u64).range(10..=600_000), hide_short_help = true)]
+    pub tip_poll: u64,
+
+    /// Least milliseconds between two looks at the node's tip because wallets ask for it, or because the node pushed a new one
+    #[arg(long, env = "LIGHTSHIP_TIP_GAP", value_name = "MILLISECONDS", default_value = "10", value_parser = clap::value_parser!(u64).range(1..=600_000), hide_short_help = true)]
+    pub tip_gap: u64,
 }
 
 /// The index to write.

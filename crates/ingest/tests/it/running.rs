@@ -10,7 +10,7 @@ use std::{
 
 use lightship_chain::{BlockId, Height, Network, compact::EncodedBlock};
 use lightship_index::{Error, Reader, StoreId, View, Writer};
-use lightship_ingest::{Progress, Result, Settings, Snapshot, Stop, Until, run};
+use lightship_ingest::{Nudge, Progress, Result, Settings, Snapshot, Stop, Until, run};
 use lightship_source::BlockSource;
 
 use crate::{disk::QuickDisk, scripted::Scripted};
@@ -106,6 +106,10 @@ pub(crate) fn build(source: &Arc<Scripted>, dir: &Path, settings: Settings) -> R
 }
 
 impl Running {
+    pub(crate) fn nudge(&self) -> Nudge {
+        self.stop.nudge()
+    }
+
     /// Waits until the view ends at `tip`.
     pub(crate) fn reaches(&self, tip: BlockId) -> Arc<View> {
         self.until("the tip is reached", |running| {

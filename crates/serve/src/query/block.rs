@@ -27,6 +27,7 @@ impl Query {
             Found::ByHeight(height) => height,
             Found::ByHash(id) => {
                 if id.height > picture.tip.height {
+                    (self.look)();
                     return Err(Refusal::AboveTip {
                         height: id.height,
                         tip: picture.tip.height,
@@ -55,7 +56,15 @@ impl Query {
         let tip = picture
             .as_ref()
             .map_or(Height::MAX, |picture| picture.tip.height);
-        let plan = Plan::new(request, nullifiers, self.settings.strict_pools, tip)?;
+        let plan = Plan::new(request, nullifiers, self.settings.strict_pools, tip);
+        let is_above = match &plan {
+            Ok(plan) => plan.ending.is_some(),
+            Err(refusal) => matches!(refusal, Refusal::AboveTip { .. }),
+        };
+        if is_above {
+            (self.look)();
+        }
+        let plan = plan?;
         Ok(self.body(picture?, plan))
     }
 

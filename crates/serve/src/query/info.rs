@@ -15,6 +15,7 @@ const VENDOR: &str = "Lightship";
 impl Query {
     /// `GetLightdInfo`.
     pub(crate) async fn lightd_info(&self) -> Result<proto::LightdInfo, Refusal> {
+        (self.look)();
         let info = self.info.get().await?;
         let tip = served_tip(&self.reader.view()).map_or(Height::GENESIS, |tip| tip.height);
         let build = &self.settings.build;

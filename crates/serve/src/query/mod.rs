@@ -30,6 +30,8 @@ pub(crate) struct Query {
     pub(crate) reader: Reader,
     pub(crate) trees: Option<Arc<Trees>>,
     pub(crate) node: Arc<dyn Node>,
+    /// [`Backend::look`](crate::Backend::look).
+    pub(crate) look: Arc<dyn Fn() + Send + Sync>,
     pub(crate) live: Live,
     pub(crate) info: Arc<Info>,
     pub(crate) mempool: Mempool,
@@ -69,6 +71,7 @@ impl Query {
 
     /// `GetLatestBlock`.
     pub(crate) fn latest_block(&self) -> Result<proto::BlockId, Refusal> {
+        (self.look)();
         let tip = self.picture()?.tip;
         Ok(proto::BlockId {
             height: tip.height.into(),
@@ -91,6 +94,7 @@ impl Query {
         if id.hash.is_empty() {
             let height = Height::try_from(id.height)?;
             if height > picture.tip.height {
+                (self.look)();
                 return Err(Refusal::AboveTip {
                     height,
                     tip: picture.tip.height,

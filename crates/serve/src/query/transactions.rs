@@ -102,6 +102,7 @@ impl Query {
             return Err(Refusal::SuffixLength { found: long.len() });
         }
         let pools = pools_of(&request.pool_types, false)?;
+        (self.look)();
         let snapshot = self.mempool.snapshot().await?;
         Ok(mempool::select(
             &snapshot,
@@ -112,6 +113,7 @@ impl Query {
 
     /// `GetMempoolStream`.
     pub(crate) fn mempool_stream(&self) -> Result<Answers<proto::RawTransaction>, Refusal> {
+        (self.look)();
         Ok(Box::pin(mempool::newcomers(self.mempool.clone())?))
     }
 }

@@ -41,6 +41,7 @@ impl Query {
 
     /// `GetLatestTreeState`: of the served tip, by hash, so that height, hash and trees are of one block.
     pub(crate) async fn latest_tree_state(&self) -> Result<proto::TreeState, Refusal> {
+        (self.look)();
         let picture = self.picture()?;
         let tip = picture.tip;
         if let Some(state) = self.indexed_tree_state(&picture, tip) {

@@ -4,7 +4,10 @@ use std::{
     future::Future,
     net::SocketAddr,
     num::{NonZeroU32, NonZeroUsize},
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
     time::{Duration, Instant},
 };
 
@@ -48,6 +51,8 @@ pub(crate) struct Stage {
     pub(crate) writer: Writer,
     pub(crate) grpc: SocketAddr,
     pub(crate) http: SocketAddr,
+    /// How often the follower was asked to look at the tip.
+    pub(crate) looks: Arc<AtomicU64>,
     stop: Option<oneshot::Sender<()>>,
     server: JoinHandle<Result<(), lightship_serve::Error>>,
     pub(crate) folder: tempfile::TempDir,
@@ -125,6 +130,7 @@ impl Stage {
             writer: Writer::open(folder.path(), id).unwrap(),
             grpc: grpc.local_addr().unwrap(),
             http: http.local_addr().unwrap(),
+            looks: Arc::default(),
             stop: Some(stop),
             server: tokio::spawn(async { Ok(()) }),
             node,
@@ -164,6 +170,12 @@ impl Stage {
                 standstill: setup.standstill.map(Into::into),
                 ..NodeHealth::default()
             }),
+            look: {
+                let looks = Arc::clone(&stage.looks);
+                Arc::new(move || {
+                    looks.fetch_add(1, Ordering::Relaxed);
+                })
+            },
         };
         stage.server = tokio::spawn(serve(grpc, http, backend, setup.settings, async {
             let _ = stopped.await;
