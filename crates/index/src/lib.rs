@@ -33,7 +33,7 @@ pub use range::RangeBuilder;
 pub use reader::Reader;
 pub use row::Row;
 pub use store::StoreId;
-pub use trees::{Growth, SubtreeEnd, Trees, TreesAt, TreesSummary, verify_trees};
+pub use trees::{Growth, ReplacedTrees, SubtreeEnd, Trees, TreesAt, TreesSummary, verify_trees};
 pub use verify::{Finding, Summary, verify, verify_on};
 pub use view::{Frames, Piece, StoredBlock, View};
 pub use writer::{Truncated, Writer};

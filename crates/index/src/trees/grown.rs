@@ -9,7 +9,7 @@ use lightship_chain::{
 };
 
 use super::{
-    SubtreeEnd,
+    SubtreeEnd, TreesAt,
     range::RangeTrees,
     span::{Hasher, LOWEST_LEVEL, Ommers, Span},
 };
@@ -202,6 +202,29 @@ impl Grown {
         let last = (index << SUBTREE_LEVEL) | ((1 << SUBTREE_LEVEL) - 1);
         let root = self.node(pool, SUBTREE_LEVEL, index)?;
         Ok((root, block_of_note(view, pool, last, height)))
+    }
+
+    /// The trees at the end of the block at `height` of `view`; `None` if these trees do not reach it.
+    pub(crate) fn at(
+        &self,
+        view: &View,
+        hash: &dyn TreeHash,
+        height: Height,
+    ) -> Result<Option<TreesAt>> {
+        if !self.reaches(view, height) {
+            return Ok(None);
+        }
+        let active = self.active(view, height);
+        let mut trees = [None, None, None];
+        for (tree, (pool, active)) in trees
+            .iter_mut()
+            .zip(ShieldedPool::ALL.into_iter().zip(active))
+        {
+            if active.is_some_and(|active| active <= height) {
+                *tree = Some(self.frontier(view, hash, height, pool)?);
+            }
+        }
+        Ok(Some(trees))
     }
 
     /// The tree at the end of the block at `height`, which these trees reach.

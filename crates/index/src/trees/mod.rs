@@ -12,6 +12,7 @@
 mod grown;
 mod mark;
 mod range;
+mod replaced;
 mod span;
 mod verify;
 
@@ -30,6 +31,8 @@ use lightship_chain::{
 use crate::{Disk, Error, Files, Result, View, layout::Layout};
 use grown::{Grown, TailTrees};
 use range::RangeTrees;
+use replaced::Replaced;
+pub use replaced::ReplacedTrees;
 use span::{Hasher, Span};
 pub(crate) use span::{LEVELS, LOWEST_LEVEL};
 pub use verify::{TreesSummary, verify_trees};
@@ -42,6 +45,9 @@ pub struct Trees {
     grown: ArcSwap<Grown>,
     /// Held while what is readable is exchanged.
     exchanging: Mutex<()>,
+    /// The view that `grown` was accepted with: of its blocks, those that a reorg takes away can still be read there.
+    accepted_of: Mutex<Option<Arc<View>>>,
+    replaced: ArcSwap<Replaced>,
 }
 
 /// The trees at the end of a block, pool by pool as in [`ShieldedPool::ALL`]; `None` where the pool is not active.
@@ -72,6 +78,8 @@ impl Trees {
             threads,
             grown: ArcSwap::from_pointee(Grown::empty()),
             exchanging: Mutex::new(()),
+            accepted_of: Mutex::new(None),
+            replaced: ArcSwap::default(),
         }
     }
 
@@ -82,25 +90,14 @@ impl Trees {
     /// [`Error::Corrupt`] if the disk has lost or changed what it is made from.
     pub fn at(&self, view: &View, height: Height) -> Result<Option<TreesAt>> {
         let grown = self.grown.load();
-        self.at_in(&grown, view, height)
+        grown
+            .at(view, &*self.hash, height)
             .map_err(|error| self.forget_damaged(error))
     }
 
-    fn at_in(&self, grown: &Grown, view: &View, height: Height) -> Result<Option<TreesAt>> {
-        if !grown.reaches(view, height) {
-            return Ok(None);
-        }
-        let active = grown.active(view, height);
-        let mut trees = [None, None, None];
-        for (tree, (pool, active)) in trees
-            .iter_mut()
-            .zip(ShieldedPool::ALL.into_iter().zip(active))
-        {
-            if active.is_some_and(|active| active <= height) {
-                *tree = Some(grown.frontier(view, &*self.hash, height, pool)?);
-            }
-        }
-        Ok(Some(trees))
+    /// The trees at the end of a block that was replaced while these trees grew; `None` if that is too long ago, was before a restart, or never.
+    pub fn replaced(&self, hash: &BlockHash) -> Option<Arc<ReplacedTrees>> {
+        self.replaced.load().get(hash)
     }
 
     /// Complete subtrees of `view`'s chain from index `start` on, at most `limit`; `None` if the trees have not grown so far.
@@ -171,12 +168,12 @@ impl Trees {
     /// # Errors
     ///
     /// As [`Trees::next`].
-    pub fn take_up(&self, view: &View) -> Result<()> {
+    pub fn take_up(&self, view: &Arc<View>) -> Result<()> {
         self.take_up_step(view)
             .map_err(|error| self.forget_damaged(error))
     }
 
-    fn take_up_step(&self, view: &View) -> Result<()> {
+    fn take_up_step(&self, view: &Arc<View>) -> Result<()> {
         let mut grown = self.fitted_to(view)?;
         let hasher = Hasher {
             hash: &*self.hash,
@@ -184,6 +181,7 @@ impl Trees {
         };
         if grown.follow_mark(&self.layout, view, hasher)? {
             self.exchange(grown);
+            self.accepted(view);
         }
         Ok(())
     }
@@ -254,6 +252,7 @@ impl Trees {
     /// What is readable, without what is not in `view`, and with the ranges whose files are there.
     fn fitted_to(&self, view: &View) -> Result<Grown> {
         let mut grown = Grown::clone(&self.grown.load());
+        self.remember_replaced(&grown, view);
         let sealed = &view.sealed.ranges()[..view.sealed.joined_count()];
         let same = grown
             .ranges
@@ -280,6 +279,31 @@ impl Trees {
             self.exchange(grown.clone());
         }
         Ok(grown)
+    }
+
+    /// Before `grown` loses what is not in `view`.
+    fn remember_replaced(&self, grown: &Grown, view: &View) {
+        let tip = grown.tip();
+        if tip.is_none_or(|tip| view.hash_at(tip.height) == Some(tip.hash)) {
+            return;
+        }
+        let before = self
+            .accepted_of
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone();
+        if let Some(before) = before {
+            let mut replaced = Replaced::clone(&self.replaced.load());
+            replaced.remember(grown, &before, view, &*self.hash);
+            self.replaced.store(Arc::new(replaced));
+        }
+    }
+
+    fn accepted(&self, view: &Arc<View>) {
+        *self
+            .accepted_of
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(view));
     }
 
     fn exchange(&self, grown: Grown) {
@@ -385,6 +409,7 @@ impl Growth<'_> {
             grown.tail = Arc::new(tail);
         }
         self.trees.exchange(grown.clone());
+        self.trees.accepted(&self.view);
         grown.write_mark(&self.trees.layout, &self.view, &*self.trees.hash)
     }
 }

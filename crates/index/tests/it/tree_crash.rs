@@ -71,7 +71,7 @@ fn open_trees(disk: &MemoryDisk) -> Trees {
 }
 
 /// What an earlier process left is right, and never beyond what it had accepted.
-fn take_up(trees: &Trees, view: &View) {
+fn take_up(trees: &Trees, view: &Arc<View>) {
     for _ in 0..64 {
         match trees.take_up(view) {
             Ok(()) => return,

@@ -7,7 +7,9 @@ use lightship_chain::{
     compact::{EncodedBlock, compact, project},
     tree::{Frontier, SUBTREE_LEVEL, TreeHash, TreeNode},
 };
-use lightship_index::{StoreId, Trees, View, Writer, testing::TestChain, verify_trees};
+use lightship_index::{
+    ReplacedTrees, StoreId, Trees, View, Writer, testing::TestChain, verify_trees,
+};
 use lightship_merkle::Consensus;
 use proptest::prelude::*;
 use serde_json::Value;
@@ -123,6 +125,7 @@ proptest! {
         let mut trees = open(dir.path(), Quick);
         let mut chain = TestChain::new(0);
         let mut blocks: Vec<EncodedBlock> = Vec::new();
+        let mut gone: Vec<(EncodedBlock, [Frontier; 3])> = Vec::new();
         for (branch, step) in (1..).zip(steps) {
             match step {
                 Step::Append(count) => {
@@ -133,6 +136,7 @@ proptest! {
                     writer.commit().unwrap();
                 }
                 Step::Truncate(count) => {
+                    gone.extend(blocks.iter().cloned().zip(model(&blocks, &Quick)));
                     blocks.truncate(blocks.len().saturating_sub(count as usize).max(1));
                     let Some(tip) = blocks.last() else { continue };
                     writer.truncate_above(Some(tip.id.height)).unwrap();
@@ -151,6 +155,12 @@ proptest! {
                 }
             }
             check(&trees, &writer.reader().view(), &model(&blocks, &Quick));
+            for (block, expected) in &gone {
+                if let Some(found) = trees.replaced(&block.id.hash) {
+                    prop_assert_eq!(found.id, block.id);
+                    prop_assert_eq!(&found.trees, &expected.clone().map(Some));
+                }
+            }
         }
         let view = writer.reader().view();
         grow(&trees, &view, usize::MAX);
@@ -194,6 +204,41 @@ fn nothing_is_read_before_it_is_accepted() {
     assert_eq!(trees.through(), None);
     assert!(trees.at(&view, Height::GENESIS).unwrap().is_none());
     assert!(!fresh.path().join("trees").exists(), "no file either");
+}
+
+#[test]
+fn the_trees_of_replaced_blocks_are_remembered_until_a_restart() {
+    let dir = tempfile::tempdir().unwrap();
+    let (blocks, mut writer, trees) = store(dir.path(), 60);
+    let expected = model(&blocks, &Quick);
+    let remembered = |trees: &Trees| -> Vec<usize> {
+        let known = |height: &usize| trees.replaced(&blocks[*height].id.hash);
+        let found: Vec<usize> = (0..60).filter(|height| known(height).is_some()).collect();
+        for height in &found {
+            let ReplacedTrees { id, time, trees } = &*known(height).unwrap();
+            assert_eq!((*id, *time), (blocks[*height].id, blocks[*height].time));
+            assert_eq!(*trees, expected[*height].clone().map(Some), "{height}");
+        }
+        found
+    };
+    // Without a block in their place.
+    writer.truncate_above(Some(Height::new(57))).unwrap();
+    grow(&trees, &writer.reader().view(), usize::MAX);
+    assert_eq!(remembered(&trees), [58, 59]);
+    // Twice before the trees have grown again, and then by others.
+    writer.truncate_above(Some(Height::new(55))).unwrap();
+    assert!(trees.next(&writer.reader().view()).unwrap().is_none());
+    writer.truncate_above(Some(Height::new(53))).unwrap();
+    let mut other = TestChain::after(blocks[53].id, blocks[53].sizes, 1);
+    for block in other.take_blocks(9) {
+        writer.append(block).unwrap();
+    }
+    writer.commit().unwrap();
+    grow(&trees, &writer.reader().view(), usize::MAX);
+    assert_eq!(remembered(&trees), [54, 55, 56, 57, 58, 59]);
+    let again = open(dir.path(), Quick);
+    again.take_up(&writer.reader().view()).unwrap();
+    assert_eq!(remembered(&again), [0; 0]);
 }
 
 #[test]

@@ -108,11 +108,7 @@ impl Query {
                 None => Found::ByHeight(height),
             });
         }
-        let bytes = hash_bytes("hash", &id.hash)?;
-        let readings = [
-            BlockHash::from_internal(bytes),
-            BlockHash::from_display_order(bytes),
-        ];
+        let readings = hash_readings(&id.hash)?;
         for hash in readings {
             if let Some(height) = picture.view.height_of(&hash) {
                 return Ok(Found::Indexed(BlockId { height, hash }));
@@ -131,6 +127,15 @@ impl Query {
         }
         Err(Refusal::BlockNotFound)
     }
+}
+
+/// What the hash of a `BlockID` may mean: protocol order first, display order second.
+fn hash_readings(hash: &[u8]) -> Result<[BlockHash; 2], Refusal> {
+    let bytes = hash_bytes("hash", hash)?;
+    Ok([
+        BlockHash::from_internal(bytes),
+        BlockHash::from_display_order(bytes),
+    ])
 }
 
 /// A block hash in a `bytes` field: protocol order.

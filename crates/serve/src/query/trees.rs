@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use futures_util::{StreamExt as _, stream};
-use lightship_chain::{BlockHash, BlockId, ShieldedPool};
+use lightship_chain::{BlockHash, BlockId, ShieldedPool, tree::Frontier};
+use lightship_index::TreesAt;
 
-use super::{Answers, Found, Picture, Query};
+use super::{Answers, Found, Picture, Query, hash_readings};
 use crate::{proto, status::Refusal};
 
 /// The highest index a subtree of 2^16 notes can have in a tree of 2^32.
@@ -22,6 +23,9 @@ impl Query {
         id: &proto::BlockId,
     ) -> Result<proto::TreeState, Refusal> {
         let picture = self.picture()?;
+        if let Some(state) = self.replaced_tree_state(&picture, id)? {
+            return Ok(state);
+        }
         let found = self.find(&picture, id).await?;
         if let Found::Indexed(found) = found
             && let Some(state) = self.indexed_tree_state(&picture, found)
@@ -61,19 +65,46 @@ impl Query {
             }
         };
         let row = view.row(id.height).filter(|row| row.hash == id.hash)?;
-        let [sapling_tree, orchard_tree, ironwood_tree] = trees.map(|tree| {
-            tree.map(|tree| const_hex::encode(tree.to_bytes()))
-                .unwrap_or_default()
+        Some(self.state(id, row.time, &trees))
+    }
+
+    /// Of a block asked for by hash that a reorg has taken from the chain, if its trees are remembered: a wallet that has seen the block may still
+    /// want to know where it stood.
+    fn replaced_tree_state(
+        &self,
+        picture: &Picture,
+        id: &proto::BlockId,
+    ) -> Result<Option<proto::TreeState>, Refusal> {
+        let (Some(trees), false) = (&self.trees, id.hash.is_empty()) else {
+            return Ok(None);
+        };
+        let readings = hash_readings(&id.hash)?;
+        if readings
+            .iter()
+            .any(|hash| picture.view.height_of(hash).is_some())
+        {
+            return Ok(None);
+        }
+        Ok(readings
+            .iter()
+            .find_map(|hash| trees.replaced(hash))
+            .map(|block| self.state(block.id, block.time, &block.trees)))
+    }
+
+    fn state(&self, id: BlockId, time: u32, trees: &TreesAt) -> proto::TreeState {
+        let [sapling_tree, orchard_tree, ironwood_tree] = trees.each_ref().map(|tree| {
+            let bytes = tree.as_ref().map(Frontier::to_bytes);
+            bytes.map(const_hex::encode).unwrap_or_default()
         });
-        Some(proto::TreeState {
+        proto::TreeState {
             network: self.chain_name(),
             height: id.height.into(),
             hash: id.hash.to_string(),
-            time: row.time,
+            time,
             sapling_tree,
             orchard_tree,
             ironwood_tree,
-        })
+        }
     }
 
     /// From the index, if its trees have grown so far.

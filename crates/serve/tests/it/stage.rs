@@ -56,6 +56,7 @@ pub(crate) struct Stage {
     stop: Option<oneshot::Sender<()>>,
     server: JoinHandle<Result<(), lightship_serve::Error>>,
     pub(crate) folder: tempfile::TempDir,
+    trees: Option<Arc<Trees>>,
 }
 
 /// What the server finds when it starts.
@@ -135,6 +136,7 @@ impl Stage {
             server: tokio::spawn(async { Ok(()) }),
             node,
             folder,
+            trees: None,
         };
         for _ in 0..setup.tip {
             stage.mine();
@@ -149,20 +151,13 @@ impl Stage {
         if setup.announced {
             stage.writer.announce(stage.node.best());
         }
-        let trees = setup.trees.then(|| {
+        stage.trees = setup.trees.then(|| {
             let trees = Trees::open(stage.folder.path(), Arc::new(StandIn), NonZeroUsize::MIN);
-            let view = stage.writer.reader().view();
-            while let Some(growth) = trees.next(&view).unwrap() {
-                let last = growth.through().height;
-                let active = [2, 6, 9].map(|height| Some(Height::new(height)));
-                growth
-                    .accept(active.map(|height| height.filter(|height| *height <= last)))
-                    .unwrap();
-            }
             Arc::new(trees)
         });
+        stage.grow_trees();
         let backend = Backend {
-            trees,
+            trees: stage.trees.clone(),
             reader: stage.writer.reader(),
             node: Arc::new(stage.node.clone()),
             health: Arc::new(move || NodeHealth {
@@ -282,6 +277,19 @@ impl Stage {
             self.writer.truncate_above(ancestor).unwrap();
         }
         self.index_through(self.tip().height.get());
+    }
+
+    /// Lets the trees, if there are any, grow to the index's tip.
+    pub(crate) fn grow_trees(&self) {
+        let Some(trees) = &self.trees else { return };
+        let view = self.writer.reader().view();
+        while let Some(growth) = trees.next(&view).unwrap() {
+            let last = growth.through().height;
+            let active = [2, 6, 9].map(|height| Some(Height::new(height)));
+            growth
+                .accept(active.map(|height| height.filter(|height| *height <= last)))
+                .unwrap();
+        }
     }
 
     /// The best chain as it should be stored.

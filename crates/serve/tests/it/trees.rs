@@ -194,3 +194,39 @@ async fn tree_states_come_from_the_index_with_the_node_switched_off() {
     let (roots, code) = collect(roots.await).await;
     assert_eq!((roots.len(), code), (0, Code::Ok));
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_replaced_block_keeps_its_tree_state_by_hash_and_nothing_else() {
+    let mut stage = Stage::with(Setup {
+        trees: true,
+        sealed: 15,
+        ..Setup::whole(45)
+    })
+    .await;
+    let mut client = stage.client().await;
+    let replaced = stage.blocks[44].id;
+    let by_hash = |bytes: &[u8]| BlockId {
+        height: 0,
+        hash: bytes.to_vec().into(),
+    };
+    let (internal, display) = (
+        replaced.hash.as_internal(),
+        replaced.hash.to_display_order(),
+    );
+    let before = client.get_tree_state(id(44)).await.unwrap().into_inner();
+    assert_eq!(before.hash, replaced.hash.to_string());
+    stage.reorg(3, 5, 1);
+    stage.follow();
+    stage.grow_trees();
+    stage.node.faults().add(Fault::Refuse);
+    for hash in [&internal[..], &display[..]] {
+        let after = client.get_tree_state(by_hash(hash)).await.unwrap();
+        assert_eq!(after.into_inner(), before);
+    }
+    let at_its_height = client.get_tree_state(id(44)).await.unwrap().into_inner();
+    assert_eq!(at_its_height.hash, stage.blocks[44].id.hash.to_string());
+    assert_ne!(at_its_height.sapling_tree, before.sapling_tree);
+    // The block itself is no longer the chain's.
+    let block = client.get_block(by_hash(internal)).await;
+    assert_eq!(code(block), Code::Unavailable, "the node cannot be asked");
+}
