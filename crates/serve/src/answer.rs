@@ -133,7 +133,7 @@ impl Answer {
             }
             _ if bytes.len() < COUNTED_BYTES => bytes,
             _ => {
-                let lease = self.memory.try_take(bytes.len())?;
+                let lease = self.memory.try_ready(bytes.len())?;
                 self.outstanding.with(bytes, Some(lease))
             }
         };

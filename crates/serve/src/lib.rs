@@ -14,6 +14,7 @@ mod answer;
 mod backend;
 mod clients;
 mod connection;
+mod errand;
 mod grpc;
 mod http;
 mod info;

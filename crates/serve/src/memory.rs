@@ -1,7 +1,11 @@
 //! The memory that calls hold until a client has taken or sent what it is for, counted in one place.
 //!
-//! In: how many bytes are about to be held. Out: a [`Lease`] on as many, or a refusal. Slices of mapped files are not counted: the
+//! In: how many bytes are about to be held, and what for. Out: a [`Lease`] on as many, or a refusal. Slices of mapped files are not counted: the
 //! system takes their memory back when it needs it. What is counted, and what the sum can come to, is told in `docs/limits.md`.
+//!
+//! No kind of use may keep another from its part. Questions to the node wait for as long as the node does, so together they hold at most a half;
+//! requests wait with them, and hold at most a quarter; and all that is not an answer in its last step leaves an eighth to those that are. (Who
+//! waits in a semaphore's line has taken what was free already, so bounds on the kinds are what keeps a line from starving those who do not wait.)
 
 use std::{sync::Arc, time::Duration};
 
@@ -12,72 +16,44 @@ use crate::status::Refusal;
 
 /// How long an answer that has begun waits for others to be taken. Long enough for the patrol to reset who takes nothing.
 const PATIENCE: Duration = Duration::from_secs(15);
+/// How long a question waits for the questions before it. The node has 30 s for one.
+const TURN: Duration = Duration::from_secs(60);
 
 /// What all calls together may hold.
 #[derive(Clone)]
 pub(crate) struct Memory {
+    all: Part,
+    /// Of all: what is not an answer in its last step.
+    unready: Part,
+    /// Of the unready: what questions to the node may bring.
+    questions: Part,
+    /// Of the unready: request messages.
+    requests: Part,
+    patience: Duration,
+    turn: Duration,
+}
+
+/// A number of bytes that leases are taken of.
+#[derive(Clone)]
+struct Part {
     free: Arc<Semaphore>,
     bytes: usize,
-    patience: Duration,
 }
 
 /// A part of it; given back when dropped.
 pub(crate) struct Lease {
-    held: Option<OwnedSemaphorePermit>,
+    all: Option<OwnedSemaphorePermit>,
+    unready: Option<OwnedSemaphorePermit>,
+    kind: Option<OwnedSemaphorePermit>,
     memory: Memory,
 }
 
-impl Memory {
-    /// `bytes` for all.
-    pub(crate) fn new(bytes: usize) -> Memory {
+impl Part {
+    fn new(bytes: usize) -> Part {
         let bytes = bytes.min(u32::MAX as usize).min(Semaphore::MAX_PERMITS);
-        Memory {
+        Part {
             free: Arc::new(Semaphore::new(bytes)),
             bytes,
-            patience: PATIENCE,
-        }
-    }
-
-    /// What is held now, in bytes.
-    pub(crate) fn held(&self) -> usize {
-        self.bytes - self.free.available_permits()
-    }
-
-    /// Whether so little is left that who takes nothing should go.
-    pub(crate) fn is_short(&self) -> bool {
-        self.free.available_permits() < self.bytes / 4
-    }
-
-    /// A lease on `bytes`, at once or not at all.
-    ///
-    /// # Errors
-    ///
-    /// [`Refusal::TooMuchHeld`] if less is free.
-    pub(crate) fn try_take(&self, bytes: usize) -> Result<Lease, Refusal> {
-        let held = Arc::clone(&self.free)
-            .try_acquire_many_owned(self.permits(bytes))
-            .map_err(|_| Refusal::TooMuchHeld)?;
-        Ok(self.lease(held))
-    }
-
-    /// A lease on `bytes`, after waiting for a while if less is free.
-    ///
-    /// # Errors
-    ///
-    /// [`Refusal::TooMuchHeld`] if less stays free.
-    pub(crate) async fn take(&self, bytes: usize) -> Result<Lease, Refusal> {
-        let taken = Arc::clone(&self.free).acquire_many_owned(self.permits(bytes));
-        let held = tokio::time::timeout(self.patience, taken)
-            .await
-            .map_err(|_| Refusal::TooMuchHeld)?
-            .expect("the semaphore is never closed");
-        Ok(self.lease(held))
-    }
-
-    fn lease(&self, held: OwnedSemaphorePermit) -> Lease {
-        Lease {
-            held: Some(held),
-            memory: self.clone(),
         }
     }
 
@@ -85,32 +61,186 @@ impl Memory {
     fn permits(&self, bytes: usize) -> u32 {
         u32::try_from(bytes.min(self.bytes)).unwrap_or(u32::MAX)
     }
+
+    fn try_take(&self, bytes: usize) -> Result<OwnedSemaphorePermit, Refusal> {
+        Arc::clone(&self.free)
+            .try_acquire_many_owned(self.permits(bytes))
+            .map_err(|_| Refusal::TooMuchHeld)
+    }
+
+    async fn take(
+        &self,
+        bytes: usize,
+        patience: Duration,
+    ) -> Result<OwnedSemaphorePermit, Refusal> {
+        let taken = Arc::clone(&self.free).acquire_many_owned(self.permits(bytes));
+        Ok(tokio::time::timeout(patience, taken)
+            .await
+            .map_err(|_| Refusal::TooMuchHeld)?
+            .expect("the semaphore is never closed"))
+    }
+
+    /// Gives back what `held` has above `bytes`; returns what it lacks.
+    fn fit(&self, held: &mut OwnedSemaphorePermit, bytes: usize) -> usize {
+        let wanted = self.permits(bytes) as usize;
+        let has = held.num_permits();
+        if wanted < has {
+            drop(held.split(has - wanted));
+        }
+        wanted.saturating_sub(has)
+    }
 }
 
-impl Lease {
-    /// Makes it one on `bytes`, waiting for what is missing.
+impl Memory {
+    /// `bytes` for all.
+    pub(crate) fn new(bytes: usize) -> Memory {
+        let all = Part::new(bytes);
+        let bytes = all.bytes;
+        Memory {
+            unready: Part::new(bytes - bytes / 8),
+            questions: Part::new(bytes / 2),
+            requests: Part::new(bytes / 4),
+            all,
+            patience: PATIENCE,
+            turn: TURN,
+        }
+    }
+
+    /// What is held now, in bytes.
+    pub(crate) fn held(&self) -> usize {
+        self.all.bytes - self.all.free.available_permits()
+    }
+
+    /// Whether so little is left that who takes nothing should go.
+    pub(crate) fn is_short(&self) -> bool {
+        let free = |part: &Part| part.free.available_permits();
+        free(&self.all) < self.all.bytes / 4 || free(&self.unready) < self.all.bytes / 8
+    }
+
+    /// For an answer of `bytes` that is ready to be sent: at once or not at all.
     ///
     /// # Errors
     ///
-    /// As [`Memory::take`]; the lease is then given back.
-    pub(crate) async fn resize(mut self, bytes: usize) -> Result<Lease, Refusal> {
-        let wanted = self.memory.permits(bytes) as usize;
-        let mut held = self.held.take();
-        let has = held.as_ref().map_or(0, OwnedSemaphorePermit::num_permits);
-        if wanted > has {
-            let more = self.memory.take(wanted - has).await?;
-            if let (Some(held), Some(more)) = (&mut held, more.into_permit()) {
-                held.merge(more);
-            }
-        } else if let Some(held) = &mut held {
-            drop(held.split(has - wanted));
+    /// [`Refusal::TooMuchHeld`] if less is free.
+    pub(crate) fn try_ready(&self, bytes: usize) -> Result<Lease, Refusal> {
+        Ok(self.lease(self.all.try_take(bytes)?, None, None))
+    }
+
+    /// For a part of an answer that is made ahead of its being sent: at once or not at all.
+    ///
+    /// # Errors
+    ///
+    /// As [`Memory::try_ready`].
+    pub(crate) fn try_ahead(&self, bytes: usize) -> Result<Lease, Refusal> {
+        let bytes = bytes.min(self.unready.bytes);
+        let unready = self.unready.try_take(bytes)?;
+        Ok(self.lease(self.all.try_take(bytes)?, Some(unready), None))
+    }
+
+    /// For the same, after waiting for a while if less is free.
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal::TooMuchHeld`] if less stays free.
+    pub(crate) async fn ahead(&self, bytes: usize) -> Result<Lease, Refusal> {
+        let bytes = bytes.min(self.unready.bytes);
+        let unready = self.unready.take(bytes, self.patience).await?;
+        let all = self.all.take(bytes, self.patience).await?;
+        Ok(self.lease(all, Some(unready), None))
+    }
+
+    /// For a request message: at once or not at all.
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal::TooMuchHeld`] if less is free, or other requests hold their part.
+    pub(crate) fn try_request(&self, bytes: usize) -> Result<Lease, Refusal> {
+        let kind = self.requests.try_take(bytes)?;
+        let lease = self.try_ahead(bytes)?;
+        Ok(Lease {
+            kind: Some(kind),
+            ..lease
+        })
+    }
+
+    /// For the answer to a question that the node is about to be asked, of which only a usual length is known: when it is this question's turn.
+    /// It is no question any more when its length is told by [`Lease::resize`]; until then it must not wait for the client.
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal::TooMuchHeld`] if the turn does not come.
+    pub(crate) async fn question(&self, bytes: usize) -> Result<Lease, Refusal> {
+        // An estimate: there is no use in one that shuts others out.
+        let bytes = bytes.min(self.questions.bytes);
+        let kind = self.questions.take(bytes, self.turn).await?;
+        let lease = self.ahead(bytes).await?;
+        Ok(Lease {
+            kind: Some(kind),
+            ..lease
+        })
+    }
+
+    fn lease(
+        &self,
+        all: OwnedSemaphorePermit,
+        unready: Option<OwnedSemaphorePermit>,
+        kind: Option<OwnedSemaphorePermit>,
+    ) -> Lease {
+        Lease {
+            all: Some(all),
+            unready,
+            kind,
+            memory: self.clone(),
         }
-        self.held = held;
+    }
+}
+
+impl Lease {
+    /// Makes it one on `bytes`, the length that is known by now, waiting for what is missing.
+    ///
+    /// # Errors
+    ///
+    /// As [`Memory::ahead`]; the lease is then given back.
+    pub(crate) async fn resize(mut self, bytes: usize) -> Result<Lease, Refusal> {
+        self.kind = None;
+        let Memory {
+            all,
+            unready,
+            patience,
+            ..
+        } = &self.memory;
+        let bytes = match self.unready {
+            Some(_) => bytes.min(unready.bytes),
+            None => bytes,
+        };
+        for (part, held) in [(unready, &mut self.unready), (all, &mut self.all)] {
+            if let Some(held) = held {
+                let missing = part.fit(held, bytes);
+                if missing > 0 {
+                    held.merge(part.take(missing, *patience).await?);
+                }
+            }
+        }
         Ok(self)
     }
 
-    fn into_permit(mut self) -> Option<OwnedSemaphorePermit> {
-        self.held.take()
+    /// Makes a request's lease one on `bytes` more, at once or not at all.
+    ///
+    /// # Errors
+    ///
+    /// As [`Memory::try_request`]; the lease is then as it was.
+    pub(crate) fn try_grow(&mut self, bytes: usize) -> Result<(), Refusal> {
+        let mut more = self.memory.try_request(bytes)?;
+        for (held, more) in [
+            (&mut self.all, &mut more.all),
+            (&mut self.unready, &mut more.unready),
+            (&mut self.kind, &mut more.kind),
+        ] {
+            if let (Some(held), Some(more)) = (held, more.take()) {
+                held.merge(more);
+            }
+        }
+        Ok(())
     }
 
     /// `bytes` that give their part of the lease back with their last copy; several may share one.
@@ -134,53 +264,4 @@ impl AsRef<[u8]> for Covered {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[tokio::test]
-    async fn what_is_covered_is_held_until_its_last_copy_is_gone() {
-        let memory = Memory::new(100);
-        let lease = Arc::new(memory.try_take(60).unwrap());
-        let whole = lease.cover(Bytes::from(vec![7; 50]));
-        drop(lease);
-        let part = whole.slice(10..20);
-        drop(whole);
-        assert_eq!(memory.held(), 60);
-        assert_eq!(memory.try_take(50).err(), Some(Refusal::TooMuchHeld));
-        assert_eq!(part[..], [7; 10]);
-        drop(part);
-        assert_eq!(memory.held(), 0);
-        // What is larger than everything goes alone.
-        let all = memory.try_take(1_000).unwrap();
-        assert_eq!(memory.held(), 100);
-        assert!(memory.is_short() && memory.try_take(1).is_err());
-        let little = all.resize(10).await.unwrap();
-        assert_eq!(memory.held(), 10);
-        let more = little.resize(70).await.unwrap();
-        assert_eq!(memory.held(), 70);
-        drop(more);
-        assert!(memory.held() == 0 && !memory.is_short());
-    }
-
-    #[tokio::test]
-    async fn who_waits_gets_what_is_given_back_or_a_refusal() {
-        let memory = Memory {
-            patience: Duration::from_secs(20),
-            ..Memory::new(100)
-        };
-        let held = memory.try_take(90).unwrap();
-        let waiting = memory.clone();
-        let waiting = tokio::spawn(async move { waiting.take(50).await.map(drop) });
-        tokio::time::sleep(Duration::from_millis(20)).await;
-        assert!(!waiting.is_finished());
-        drop(held);
-        assert_eq!(waiting.await.unwrap(), Ok(()));
-        let memory = Memory {
-            patience: Duration::from_millis(20),
-            ..memory
-        };
-        let _held = memory.try_take(90).unwrap();
-        assert_eq!(memory.take(50).await.err(), Some(Refusal::TooMuchHeld));
-        assert_eq!(memory.held(), 90);
-    }
-}
+mod tests;

@@ -116,7 +116,7 @@ where
                 return Err(Refusal::RequestTooLarge { limit });
             }
             if length > FREE_BYTES {
-                lease = Some(memory.try_take(length)?);
+                lease = Some(memory.try_request(length)?);
             }
             expected = Some(FRAME_PREFIX_BYTES + length);
         }

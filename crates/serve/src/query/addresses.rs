@@ -8,17 +8,22 @@ use lightship_chain::{Height, HeightRange, TxId};
 use lightship_source::{Node, Place, Utxo};
 use prost::Message as _;
 
-use super::{Answers, Picture, Query};
+use super::{Answers, Picture, Query, transactions::TRANSACTION_BYTES};
 use crate::{
     address,
+    errand::errand,
     limits::at_most,
     memory::{Lease, Memory},
     proto,
     status::{Refusal, narrower},
 };
 
-/// Held while the node is asked for a list whose length nobody knows yet.
+/// Held while the node is asked for a list whose length nobody knows yet. So many fit into half of the usual bound as the node is asked at once.
 const ANSWER_BYTES: usize = 8 << 20;
+/// What one address takes in memory while it waits, as text and as what is sent on.
+const ADDRESS_BYTES: usize = 128;
+/// Addresses are counted by so many; the first are not.
+const ADDRESSES_COUNTED: usize = 64;
 /// Raw transactions of one call asked for at once.
 const CONCURRENCY: usize = 8;
 
@@ -48,7 +53,7 @@ impl Query {
         let Some(range) = HeightRange::new(start, end) else {
             return Ok(Box::pin(stream::empty()));
         };
-        let asking = self.memory.take(ANSWER_BYTES).await?;
+        let asking = self.memory.question(ANSWER_BYTES).await?;
         let ids = self
             .node
             .address_transactions(request.address, range)
@@ -73,7 +78,7 @@ impl Query {
             .map(move |id| {
                 // Held as long as there are ids.
                 let _lease = &lease;
-                mined(Arc::clone(&node), memory.clone(), id, range)
+                errand(mined(Arc::clone(&node), memory.clone(), id, range))
             })
             .buffered(CONCURRENCY)
             .map(move |found| {
@@ -93,7 +98,7 @@ impl Query {
 
     /// `GetTaddressBalance`, and its streaming form once the stream has ended.
     pub(crate) async fn balance(&self, addresses: Vec<String>) -> Result<proto::Balance, Refusal> {
-        let addresses = self.checked(addresses)?;
+        let (addresses, _lease) = self.checked(addresses)?;
         if addresses.is_empty() {
             return Ok(proto::Balance { value_zat: 0 });
         }
@@ -102,7 +107,7 @@ impl Query {
         Ok(proto::Balance { value_zat })
     }
 
-    /// `GetTaddressBalanceStream`: each message is checked when it arrives.
+    /// `GetTaddressBalanceStream`: each message is checked, and counted, when it arrives.
     pub(crate) async fn balance_of_stream<E>(
         &self,
         mut messages: impl Stream<Item = Result<proto::Address, E>> + Unpin,
@@ -113,24 +118,34 @@ impl Query {
         let limits = &self.settings.limits;
         let network = self.network();
         let mut addresses = Vec::new();
+        let mut lease: Option<Lease> = None;
         loop {
             let next = tokio::time::timeout(limits.address_patience, messages.next());
             let Some(message) = next.await.map_err(|_| Refusal::DeadlineExceeded)? else {
+                // Counted anew, as a list.
+                drop(lease);
                 return Ok(self.balance(addresses).await?);
             };
             at_most("the stream", addresses.len() + 1, limits.addresses)?;
+            if !addresses.is_empty() && addresses.len() % ADDRESSES_COUNTED == 0 {
+                let bytes = ADDRESSES_COUNTED * ADDRESS_BYTES;
+                match &mut lease {
+                    Some(lease) => lease.try_grow(bytes)?,
+                    None => lease = Some(self.memory.try_request(bytes)?),
+                }
+            }
             let address = message?.address;
             address::check(network, &address)?;
             addresses.push(address);
         }
     }
 
-    /// `GetAddressUtxosStream`.
+    /// `GetAddressUtxosStream`. The list is counted until its last entry's script is gone.
     pub(crate) async fn utxos(
         &self,
         request: proto::GetAddressUtxosArg,
     ) -> Result<Vec<proto::GetAddressUtxosReply>, Refusal> {
-        let addresses = self.checked(request.addresses)?;
+        let (addresses, _lease) = self.checked(request.addresses)?;
         let start = Height::try_from(request.start_height)?;
         if addresses.is_empty() {
             return Ok(Vec::new());
@@ -140,7 +155,7 @@ impl Query {
             return Ok(Vec::new());
         }
         let entries = (request.max_entries > 0).then_some(request.max_entries);
-        let _asking = self.memory.take(ANSWER_BYTES).await?;
+        let asking = self.memory.question(ANSWER_BYTES).await?;
         let mut found = self
             .node
             .address_utxos(addresses, Some(start), entries)
@@ -152,7 +167,19 @@ impl Query {
         if let Some(entries) = entries {
             found.truncate(entries as usize);
         }
-        found.into_iter().map(reply).collect()
+        let mut replies = found
+            .into_iter()
+            .map(reply)
+            .collect::<Result<Vec<_>, _>>()?;
+        let bytes = replies
+            .iter()
+            .map(|one| size_of::<proto::GetAddressUtxosReply>() + one.encoded_len())
+            .sum();
+        let lease = Arc::new(asking.resize(bytes).await?);
+        for one in &mut replies {
+            one.script = lease.cover(std::mem::take(&mut one.script));
+        }
+        Ok(replies)
     }
 
     /// `GetAddressUtxos`: refused when default clients could not receive it.
@@ -173,16 +200,20 @@ impl Query {
         Ok(list)
     }
 
-    /// The distinct addresses of a list, in its order, if all are good and there are not too many.
-    fn checked(&self, mut addresses: Vec<String>) -> Result<Vec<String>, Refusal> {
+    /// The distinct addresses of a list, in its order, if all are good and there are not too many. Long lists are counted while they wait.
+    fn checked(&self, mut addresses: Vec<String>) -> Result<(Vec<String>, Option<Lease>), Refusal> {
         at_most("addresses", addresses.len(), self.settings.limits.addresses)?;
+        let lease = match addresses.len() {
+            0..=ADDRESSES_COUNTED => None,
+            count => Some(self.memory.try_request(count * ADDRESS_BYTES)?),
+        };
         let network = self.network();
         for address in &addresses {
             address::check(network, address)?;
         }
         let mut seen = HashSet::with_capacity(addresses.len());
         addresses.retain(|address| seen.insert(address.clone()));
-        Ok(addresses)
+        Ok((addresses, lease))
     }
 }
 
@@ -193,10 +224,11 @@ async fn mined(
     id: TxId,
     range: HeightRange,
 ) -> Result<proto::RawTransaction, Refusal> {
+    let asking = memory.question(TRANSACTION_BYTES).await?;
     match node.transaction(id).await? {
         Some(found) => match found.place {
             Place::Mined(height) if range.contains(height) => {
-                let lease = Arc::new(memory.take(found.bytes.len()).await?);
+                let lease = Arc::new(asking.resize(found.bytes.len()).await?);
                 Ok(proto::RawTransaction {
                     data: lease.cover(found.bytes),
                     height: height.into(),

@@ -13,6 +13,8 @@ use crate::{
     status::Refusal,
 };
 
+/// Held while the node is asked for a transaction: none is longer than a block.
+pub(super) const TRANSACTION_BYTES: usize = 2 << 20;
 /// The height of a transaction that only a replaced block holds.
 const SIDE_CHAIN_HEIGHT: u64 = u64::MAX;
 /// The height of a transaction that waits to be mined.
@@ -25,17 +27,21 @@ impl Query {
         request: &proto::TxFilter,
     ) -> Result<proto::RawTransaction, Refusal> {
         let id = TxId::from_internal(hash_bytes("hash", &request.hash)?);
+        let asking = self.memory.question(TRANSACTION_BYTES).await?;
         if let Some(found) = self.node.transaction(id).await? {
+            // Counted until it is written into an answer, which a client without room for one puts off.
+            let lease = Arc::new(asking.resize(found.bytes.len()).await?);
             let height = match found.place {
                 Place::Mined(height) => height.into(),
                 Place::Mempool => MEMPOOL_HEIGHT,
                 Place::SideChain => SIDE_CHAIN_HEIGHT,
             };
             return Ok(proto::RawTransaction {
-                data: found.bytes,
+                data: lease.cover(found.bytes),
                 height,
             });
         }
+        drop(asking);
         // Nodes forget their mempool for moments when a block arrives; the shared copy does not.
         let snapshot = self.mempool.snapshot().await?;
         snapshot

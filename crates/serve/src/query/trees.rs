@@ -7,12 +7,14 @@ use lightship_chain::{BlockHash, BlockId, ShieldedPool, tree::Frontier};
 use lightship_index::TreesAt;
 
 use super::{Answers, Found, Picture, Query, hash_readings};
-use crate::{proto, status::Refusal};
+use crate::{errand::errand, proto, status::Refusal};
 
 /// The highest index a subtree of 2^16 notes can have in a tree of 2^32.
 const MAX_SUBTREE_INDEX: u32 = 65_535;
 /// What one root takes in memory while the list is sent: two hashes, their handles, a height.
 const ROOT_BYTES: usize = 192;
+/// So many are counted before the node is asked; a longer list when it is there.
+const USUAL_ROOTS: u32 = 4_096;
 /// Block hashes asked for at once, for roots whose block is not indexed yet.
 const CONCURRENCY: usize = 8;
 
@@ -181,12 +183,14 @@ impl Query {
         let picture = self.picture()?;
         let asked = (pool, start, limit.unwrap_or(all));
         if let Some(roots) = self.indexed_subtrees(&picture, asked) {
-            let lease = self.memory.try_take(roots.len() * ROOT_BYTES)?;
+            let lease = self.memory.try_ready(roots.len() * ROOT_BYTES)?;
             return Ok(Box::pin(stream::iter(roots).map(move |root| {
                 let _lease = &lease;
                 root
             })));
         }
+        let most = limit.unwrap_or(all).min(USUAL_ROOTS) as usize;
+        let asking = self.memory.question(most * ROOT_BYTES).await?;
         let mut roots = self.node.subtree_roots(pool, start, limit).await?;
         roots.truncate(limit.unwrap_or(all) as usize);
         // A subtree that a block above the served tip completed is not complete yet as this call sees it.
@@ -196,7 +200,7 @@ impl Query {
             .unwrap_or(roots.len());
         roots.truncate(served);
         let node = Arc::clone(&self.node);
-        let lease = self.memory.try_take(roots.len() * ROOT_BYTES)?;
+        let lease = asking.resize(roots.len() * ROOT_BYTES).await?;
         let answers = stream::iter(roots)
             .map(move |root| {
                 let _lease = &lease;
@@ -205,8 +209,7 @@ impl Query {
                 async move {
                     let hash = match indexed {
                         Some(hash) => hash,
-                        None => node
-                            .hash_at(root.end_height)
+                        None => errand(async move { Ok(node.hash_at(root.end_height).await?) })
                             .await?
                             .ok_or(Refusal::Replaced)?,
                     };

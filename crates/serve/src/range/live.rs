@@ -12,7 +12,7 @@ use lightship_chain::{
 use lightship_source::Node;
 use tokio::sync::Semaphore;
 
-use crate::status::Refusal;
+use crate::{errand::errand, status::Refusal};
 
 /// The node as a source of single blocks; shared by all streams.
 #[derive(Clone)]
@@ -83,13 +83,17 @@ impl Live {
         if hash == BlockHash::ZERO {
             return Ok(TreeSizes::ZERO);
         }
-        match self.node.tree_sizes(hash).await {
-            Ok(Some(sizes)) => Ok(sizes),
-            Ok(None) => Err(Refusal::Replaced),
-            Err(error) => {
-                tracing::debug!(%error, "the node does not tell the tree sizes");
-                Err(Refusal::NodeAway)
+        let node = Arc::clone(&self.node);
+        errand(async move {
+            match node.tree_sizes(hash).await {
+                Ok(Some(sizes)) => Ok(sizes),
+                Ok(None) => Err(Refusal::Replaced),
+                Err(error) => {
+                    tracing::debug!(%error, "the node does not tell the tree sizes");
+                    Err(Refusal::NodeAway)
+                }
             }
-        }
+        })
+        .await
     }
 }

@@ -12,6 +12,7 @@ use super::{
     window::{self, Origin, Piece, towards},
 };
 use crate::{
+    errand::errand,
     memory::{Lease, Memory},
     status::Refusal,
 };
@@ -150,10 +151,10 @@ impl Producer {
         let lease = match (is_lent, self.behind) {
             (true, _) => None,
             // One block is counted when its length is known.
-            _ if height == to => Some(self.memory.try_take(0)?),
+            _ if height == to => Some(self.memory.try_ahead(0)?),
             // An answer that has not begun is refused at once.
-            (false, None) => Some(self.memory.try_take(budget)?),
-            (false, Some(_)) => Some(self.memory.take(budget).await?),
+            (false, None) => Some(self.memory.try_ahead(budget)?),
+            (false, Some(_)) => Some(self.memory.ahead(budget).await?),
         };
         let reading = Arc::clone(&view);
         let mut pieces = tokio::task::spawn_blocking(move || {
@@ -214,11 +215,14 @@ impl Producer {
                 .map(|height| {
                     let (live, memory) = (live.clone(), memory.clone());
                     async move {
-                        let lease = match memory.take(LIVE_BLOCK_BYTES).await {
-                            Ok(lease) => lease,
-                            Err(refusal) => return (height, Err(refusal)),
-                        };
-                        (height, live.at(height).await.map(|block| (block, lease)))
+                        let block = errand(async move {
+                            let lease = memory.question(LIVE_BLOCK_BYTES).await?;
+                            let block = live.at(height).await?;
+                            // Its exact length is known when it is placed, which may have to wait for the reader.
+                            let about = LIVE_BLOCK_BYTES.min(block.size_bytes as usize);
+                            Ok((block, lease.resize(about).await?))
+                        });
+                        (height, block.await)
                     }
                 })
                 .buffered(LIVE_CONCURRENCY)

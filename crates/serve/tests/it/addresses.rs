@@ -1,11 +1,14 @@
 //! Transparent addresses: history, balance, unspent outputs.
 
+use std::time::Duration;
+
 use lightship_serve::proto::{
-    Address, AddressList, BlockRange, GetAddressUtxosArg, TransparentAddressBlockFilter,
+    Address, AddressList, BlockRange, GetAddressUtxosArg, TransparentAddressBlockFilter, TxFilter,
 };
+use lightship_source::simulated::{Fault, Rule};
 use tonic::Code;
 
-use crate::stage::{MINER, PAYEE, Stage, address, code, collect, id};
+use crate::stage::{MINER, PAYEE, Setup, Stage, address, code, collect, id, until, within};
 
 const TIP: u32 = 30;
 
@@ -247,4 +250,79 @@ async fn unspent_outputs_come_in_chain_order_and_within_bounds() {
         code(client.get_address_utxos(utxos(&[&a], 1 << 33, 0)).await),
         Code::InvalidArgument
     );
+}
+
+/// Each asker held a part of the memory while it waited for the node, all together held all of it, and then none was left for the answers: of 256
+/// callers at once most were told `RESOURCE_EXHAUSTED`.
+#[tokio::test(flavor = "multi_thread")]
+async fn many_who_wait_for_the_node_are_each_answered_however_little_memory_there_is() {
+    let mut setup = Setup::whole(TIP);
+    setup.settings.limits.held_bytes = 96 << 10;
+    let stage = Stage::with(setup).await;
+    let slow = |method| Rule::new(Fault::Slow(Duration::from_millis(10))).of_method(method);
+    for method in ["getaddressutxos", "getaddresstxids", "getrawtransaction"] {
+        stage.node.faults().add(slow(method));
+    }
+    let (miner, payee) = (address(MINER), address(PAYEE));
+    let last = &stage.blocks[TIP as usize].transactions;
+    let known = TxFilter {
+        hash: last[1].as_internal().to_vec().into(),
+        ..TxFilter::default()
+    };
+    let mut asking = Vec::new();
+    for _ in 0..40 {
+        let (mut wallet, known) = (stage.client().await, known.clone());
+        let request = utxos(&[&miner, &payee], 0, 0);
+        let history = filter(payee.clone(), Some(10), None);
+        asking.push(tokio::spawn(async move {
+            let unspent = wallet.get_address_utxos(request.clone()).await?;
+            let (streamed, end) = collect(wallet.get_address_utxos_stream(request).await).await;
+            let (paid, history) = collect(wallet.get_taddress_transactions(history).await).await;
+            let found = wallet.get_transaction(known).await?.into_inner();
+            assert_eq!((end, history), (Code::Ok, Code::Ok));
+            assert!(unspent.into_inner().address_utxos == streamed);
+            assert_eq!(u64::from(TIP), found.height);
+            Ok::<_, tonic::Status>((streamed.len(), paid.len()))
+        }));
+    }
+    // Of 30 coinbases 9 are unspent; 21 payments have two outputs each.
+    for answered in asking {
+        let answered = within(answered).await.unwrap().unwrap();
+        assert_eq!(answered, (9 + 42, 21));
+    }
+}
+
+/// While some wait for a node that does not answer, what the node has answered, and what needs no node, is sent.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_answer_that_is_ready_finds_its_part_while_all_others_wait() {
+    let mut setup = Setup::whole(TIP);
+    setup.settings.limits.held_bytes = 512 << 10;
+    let stage = Stage::with(setup).await;
+    let mut wallet = stage.client().await;
+    let hang = Rule::new(Fault::Hang).of_method("getaddressutxos");
+    stage.node.faults().add(hang);
+    let mut asking = Vec::new();
+    for _ in 0..40 {
+        let mut wallet = stage.client().await;
+        let request = utxos(&[&address(MINER)], 0, 0);
+        asking.push(tokio::spawn(async move {
+            code(wallet.get_address_utxos(request).await)
+        }));
+    }
+    until(async || stage.node.faults().calls_of("getaddressutxos") >= 1).await;
+    // In a view that is made for this call, so it needs memory.
+    let all = BlockRange {
+        start: Some(id(10)),
+        end: Some(id(u64::from(TIP))),
+        pool_types: vec![1, 2, 3, 4],
+    };
+    for _ in 0..10 {
+        let (blocks, end) = collect(wallet.get_block_range(all.clone()).await).await;
+        assert_eq!((blocks.len(), end), (21, Code::Ok));
+    }
+    assert!(asking.iter().all(|asking| !asking.is_finished()));
+    stage.node.faults().clear();
+    for waiting in asking {
+        waiting.abort();
+    }
 }

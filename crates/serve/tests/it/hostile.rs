@@ -7,15 +7,18 @@ use http::{Request, Version};
 use http_body_util::{BodyExt as _, StreamBody};
 use hyper::body::Frame;
 use hyper_util::rt::{TokioExecutor, TokioIo};
-use lightship_chain::build::Recipe;
-use lightship_serve::proto::{BlockRange, ChainSpec, GetMempoolTxRequest, TxFilter};
+use lightship_chain::build::{Output, Recipe};
+use lightship_serve::proto::{
+    BlockRange, ChainSpec, GetAddressUtxosArg, GetMempoolTxRequest, TransparentAddressBlockFilter,
+    TxFilter,
+};
 use lightship_source::simulated::{Fault, Rule};
 use prost::Message as _;
 use tokio::{io::AsyncWriteExt as _, net::TcpStream};
 use tonic::{Code, transport::Channel};
 
 use crate::{
-    stage::{Client, Setup, Stage, code, collect, range, until, within},
+    stage::{Client, PAYEE, Setup, Stage, address, code, collect, id, range, until, within},
     web,
 };
 
@@ -396,4 +399,52 @@ async fn a_connection_that_rests_between_two_answers_is_not_a_stalled_reader() {
         assert_eq!(answer.status, status, "{method}");
         tokio::time::sleep(Duration::from_millis(800)).await;
     }
+}
+
+/// A question to the node that nobody polled kept its turn and its place: a few readers that stopped kept the node from everybody.
+#[tokio::test(flavor = "multi_thread")]
+async fn readers_that_stop_hold_up_no_question_to_the_node() {
+    let mut setup = Setup::whole(20);
+    setup.indexed = Some(12);
+    setup.sealed = 4;
+    setup.settings.limits.held_bytes = 1 << 20;
+    setup.settings.limits.node_blocks = 1;
+    let mut stage = Stage::with(setup).await;
+    for _ in 0..16 {
+        let recipe = Recipe::new(stage.chain.newest_version())
+            .with_output(Output::to_public_key_hash(1, &PAYEE))
+            .with_sapling(0, 20);
+        let transaction = stage.chain.transaction(recipe).unwrap();
+        stage.mine_of(&[transaction]);
+    }
+    stage.writer.announce(stage.node.best());
+    for method in ["getrawtransaction", "getblock"] {
+        let slow = Rule::new(Fault::Slow(Duration::from_millis(10)));
+        stage.node.faults().add(slow.of_method(method));
+    }
+    let mut stopped = Vec::new();
+    // Wherever in their work the server stops for them.
+    for window in (4..36).step_by(4) {
+        let endpoint = Channel::from_shared(format!("http://{}", stage.grpc)).unwrap();
+        let endpoint = endpoint.initial_stream_window_size(window << 10);
+        let mut wallet = Client::new(endpoint.connect().await.unwrap());
+        stopped.push(wallet.get_block_range(range(13, 36)).await.unwrap());
+    }
+    let mut wallet = narrow(&stage).await;
+    let history = TransparentAddressBlockFilter {
+        address: address(PAYEE),
+        range: Some(range(13, 36)),
+    };
+    let _history = wallet.get_taddress_transactions(history).await.unwrap();
+    // Long enough for all of them to have come to where they stop.
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    let mut wallet = stage.client().await;
+    let block = within(wallet.get_block(id(30))).await.unwrap();
+    assert_eq!(block.into_inner().height, 30);
+    let unspent = GetAddressUtxosArg {
+        addresses: vec![address(PAYEE)],
+        ..GetAddressUtxosArg::default()
+    };
+    let unspent = within(wallet.get_address_utxos(unspent)).await.unwrap();
+    assert!(unspent.into_inner().address_utxos.len() >= 16);
 }
