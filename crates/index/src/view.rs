@@ -108,6 +108,32 @@ impl View {
         found.map(str::to_owned)
     }
 
+    /// The highest block in the index, islands included.
+    pub fn top(&self) -> Option<BlockId> {
+        let sealed = self.sealed.ranges().last().map(|range| range.tip());
+        sealed
+            .into_iter()
+            .chain(self.tip())
+            .max_by_key(|block| block.height)
+    }
+
+    /// The last height up to `to` that is reached from `from`, which is in the index, without a gap.
+    pub fn reach(&self, from: Height, to: Height) -> Height {
+        let mut reached = from;
+        loop {
+            // A range or the tail at a time.
+            let last = match (self.sealed.find(reached), self.tip()) {
+                (_, Some(tip)) if reached <= tip.height => tip.height,
+                (Some((range, _)), _) => range.last(),
+                (None, _) => return reached.min(to),
+            };
+            match last.next() {
+                Some(next) if last < to && self.covers(next) => reached = next,
+                _ => return last.min(to),
+            }
+        }
+    }
+
     /// Whether the block at `height` is in the index, islands included.
     pub fn covers(&self, height: Height) -> bool {
         self.tail.get(height).is_some() || self.sealed.find(height).is_some()

@@ -136,14 +136,25 @@ fn ranges_built_newest_first_join_when_the_gap_closes() {
     assert_eq!(view.tip(), None);
     assert_eq!(view.islands(), [heights(32, 63)]);
     assert!(view.covers(height(40)) && !view.covers(height(31)));
+    assert_eq!(view.top(), Some(blocks[63].id));
+    assert_eq!(view.reach(height(33), height(99)), height(63));
+    assert_eq!(view.reach(height(33), height(50)), height(50));
     assert_eq!(
         view.block(height(40)).unwrap().unwrap().frame,
         blocks[40].frame
     );
     write(&mut writer, &blocks[..16], 5);
+    writer.seal_through(height(7)).unwrap();
+    let view = writer.reader().view();
+    assert_eq!(view.top(), Some(blocks[63].id));
+    assert_eq!(view.reach(height(3), height(40)), height(15));
+    assert_eq!(view.reach(height(63), height(63)), height(63));
     writer.seal_through(height(15)).unwrap();
     let range = build(&writer, blocks[15].sizes, &blocks[16..32]);
     writer.seal(range).unwrap();
+    let view = writer.reader().view();
+    assert_eq!(view.reach(height(3), height(99)), height(63));
+    assert_eq!(view.top(), view.tip());
     assert_holds(&writer.reader().view(), &blocks);
     assert_eq!(writer.reader().view().sealed_through(), Some(height(63)));
     drop(writer);
