@@ -7,15 +7,16 @@ use lightship_index::View;
 ///
 /// While the index is being built this is the node's tip: what is not indexed yet is read from the node. A node's tip that
 /// is not above the index and not in it belongs to a branch the index is about to switch to; until it has, the index's own
-/// tip is served, for a call must not mix the two.
+/// tip is served, for a call must not mix the two. Until the node has been heard it is the highest block of the index, that of
+/// the newest blocks above a gap if there are such: wallets have been told of it before.
 pub fn served_tip(view: &View) -> Option<BlockId> {
     let indexed = view.tip();
     let Some(target) = view.target() else {
-        return indexed;
+        return view.top();
     };
     match (view.row(target.height), indexed) {
         (Some(row), _) if row.hash == target.hash => Some(target),
-        (Some(_), Some(_)) => indexed,
+        (Some(_), _) => indexed,
         (None, Some(tip)) if target.height <= tip.height => indexed,
         _ => Some(target),
     }

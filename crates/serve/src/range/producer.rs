@@ -29,7 +29,7 @@ const LIVE_WINDOW_BLOCKS: usize = 8;
 const LIVE_CONCURRENCY: usize = 4;
 /// Held while a block is fetched whose length nobody knows yet.
 const LIVE_BLOCK_BYTES: usize = 256 << 10;
-/// How far a window looks for the end of an island.
+/// How far a descending window looks for the end of an island.
 const MAX_ISLAND_LOOK_BLOCKS: u32 = 8_192;
 
 /// Makes the pieces of one range.
@@ -315,10 +315,13 @@ fn row(view: &View, height: Height) -> Result<Row, Refusal> {
 
 /// How far from `from` towards `to` the view holds every height.
 fn reach(view: &View, from: Height, to: Height) -> Height {
+    if from <= to {
+        return view.reach(from, to);
+    }
     if let Some(tip) = view.tip()
         && from <= tip.height
     {
-        return to.min(tip.height);
+        return to;
     }
     let mut reached = from;
     for _ in 0..MAX_ISLAND_LOOK_BLOCKS {

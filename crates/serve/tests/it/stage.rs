@@ -264,6 +264,20 @@ impl Stage {
         self.writer.commit().unwrap();
     }
 
+    /// Seals the node's blocks of a whole range above what is indexed.
+    pub(crate) fn index_ahead(&mut self, first: u32) {
+        let encoded = self.encoded();
+        let below = &encoded[first as usize - 1];
+        let mut range = self
+            .writer
+            .begin_range(Height::new(first), below.sizes, below.id.hash)
+            .unwrap();
+        for block in &encoded[first as usize..(first + RANGE_BLOCKS) as usize] {
+            range.append(block).unwrap();
+        }
+        self.writer.seal(range).unwrap();
+    }
+
     /// Makes the index equal to the node's best chain, and announces its tip.
     pub(crate) fn follow(&mut self) {
         let ancestor = self
