@@ -2,7 +2,10 @@
 //!
 //! In: compact blocks, in order. Out: a [`Writer`] that holds them, after each was found to follow the last and its notes
 //! were counted. Chooses the way to disk: whole ranges that are final go straight to their sealed files, everything else
-//! through the tail. Where blocks come from, and when the chain must shrink, is left to the caller.
+//! through the tail. Ranges above a gap are in [`island`]; the end that grows joins them when it gets there. Where blocks come from, and
+//! when the chain must shrink, is left to the caller.
+
+mod island;
 
 use std::sync::Arc;
 
@@ -10,12 +13,13 @@ use lightship_chain::{
     BlockHash, BlockId, Height, TreeSizes,
     compact::{CompactBlock, EncodedBlock},
 };
-use lightship_index::{RangeBuilder, StoreId, Truncated, Writer};
+use lightship_index::{Error as IndexError, RangeBuilder, StoreId, Truncated, Writer};
 
 use crate::{
     Progress,
     error::{Refusal, Trouble},
 };
+use island::Island;
 
 /// The writer, and what it is in the middle of.
 pub(crate) struct Appender {
@@ -30,6 +34,10 @@ pub(crate) struct Appender {
     uncommitted: Batch,
     /// Blocks and bytes taken that the progress has not been told of.
     untold: (u64, u64),
+    /// Ranges on their way above a gap.
+    island: Option<Island>,
+    /// Some did not fit what was built below them: no more are made.
+    islands_failed: bool,
 }
 
 #[derive(Default)]
@@ -46,17 +54,21 @@ impl Appender {
         let store = writer.store();
         let end = writer.tip();
         progress.set_indexed(end);
-        Appender {
+        let appender = Appender {
             store,
             end,
             sizes: writer.tip_sizes(),
             range: None,
             uncommitted: Batch::default(),
             untold: (0, 0),
+            island: None,
+            islands_failed: false,
             writer,
             progress,
             batch_blocks,
-        }
+        };
+        appender.count_islands();
+        appender
     }
 
     pub(crate) fn store(&self) -> StoreId {
@@ -78,9 +90,10 @@ impl Appender {
         above(self.end)
     }
 
-    /// Our block at `height`, a half-written range left out.
+    /// Our block at `height`, a half-written range and islands left out.
     pub(crate) fn hash_at(&self, height: Height) -> Option<BlockHash> {
-        self.writer.hash_at(height)
+        let tip = self.writer.tip()?;
+        (height <= tip.height).then(|| self.writer.hash_at(height))?
     }
 
     /// Whether a range is half written.
@@ -107,7 +120,7 @@ impl Appender {
         if self.range.is_none() && self.begins_final_range(id.height, final_through) {
             self.commit()?;
             if let Some(below) = id.height.previous() {
-                self.writer.seal_through(below)?;
+                self.seal_through(below)?;
             }
             self.range = Some(
                 self.writer
@@ -120,7 +133,10 @@ impl Appender {
                 if range.is_complete()
                     && let Some(range) = self.range.take()
                 {
-                    self.writer.seal(range)?;
+                    match self.writer.seal(range) {
+                        Err(error @ IndexError::Gap { .. }) => return Err(self.unjoined(error)),
+                        sealed => sealed?,
+                    }
                 }
             }
             None => {
@@ -133,6 +149,7 @@ impl Appender {
         self.sizes = sizes;
         self.untold.0 += 1;
         self.untold.1 += u64::from(bytes);
+        self.follow_join();
         if self.uncommitted.blocks >= self.batch_blocks || self.uncommitted.bytes >= BATCH_BYTES {
             self.commit()?;
         }
@@ -147,15 +164,21 @@ impl Appender {
         {
             self.progress.added(blocks, bytes, end);
         }
+        self.tell_of_island();
     }
 
     /// Makes what was taken through the tail durable and visible.
     pub(crate) fn commit(&mut self) -> Result<(), Trouble> {
         if self.uncommitted.blocks > 0 {
-            self.writer.commit()?;
+            match self.writer.commit() {
+                // What was taken is durable all the same.
+                Err(error @ IndexError::Gap { .. }) => self.refuse_islands(error)?,
+                committed => committed?,
+            }
             self.uncommitted = Batch::default();
         }
         self.tell();
+        self.follow_join();
         Ok(())
     }
 
@@ -165,7 +188,7 @@ impl Appender {
             && let Some(end) = self.end
             && let Some(final_through) = end.height.get().checked_sub(depth_blocks)
         {
-            self.writer.seal_through(Height::new(final_through))?;
+            self.seal_through(Height::new(final_through))?;
         }
         Ok(())
     }
@@ -182,11 +205,13 @@ impl Appender {
     /// Back to what the disk holds, after a write found it full.
     pub(crate) fn reopen(&mut self) -> Result<(), Trouble> {
         self.range = None;
+        self.island = None;
         self.uncommitted = Batch::default();
         self.writer.reopen()?;
         self.end = self.writer.tip();
         self.sizes = self.writer.tip_sizes();
         self.progress.set_indexed(self.end);
+        self.count_islands();
         Ok(())
     }
 
@@ -201,6 +226,7 @@ impl Appender {
         branch: Vec<CompactBlock>,
     ) -> Result<Truncated, Trouble> {
         self.abandon_range();
+        self.abandon_island();
         self.commit()?;
         let view = self.writer.reader().view();
         let Some(ancestor) = view.row(keep) else {
@@ -223,6 +249,7 @@ impl Appender {
         let replaced = self.writer.replace_above(Some(keep), encoded)?;
         (self.end, self.sizes) = (Some(end), sizes);
         self.progress.added(blocks, bytes, end);
+        self.count_islands();
         Ok(replaced)
     }
 

@@ -45,6 +45,19 @@ const TICK: Duration = Duration::from_secs(1);
 impl Run {
     /// Takes every block of `range`, which begins right above our end and lies below any reorg.
     pub(crate) fn fill(&mut self, range: HeightRange) -> Result<(), Trouble> {
+        self.each_block(range, |run, block| {
+            run.appender.take(block, Some(range.last()))
+        })?;
+        self.appender.commit()?;
+        self.appender.seal(0)
+    }
+
+    /// Hands every block of `range`, which lies below any reorg, to `take`, lowest first.
+    pub(crate) fn each_block(
+        &mut self,
+        range: HeightRange,
+        mut take: impl FnMut(&mut Run, CompactBlock) -> Result<(), Trouble>,
+    ) -> Result<(), Trouble> {
         let belt = self.start_workers(range, self.settings.segment_blocks)?;
         let _closes = CloseOnDrop(&belt);
         let mut ticked = Instant::now();
@@ -56,7 +69,7 @@ impl Run {
                 Next::Items(blocks) => {
                     self.progress.heard();
                     for block in blocks {
-                        self.appender.take(block, Some(range.last()))?;
+                        take(self, block)?;
                     }
                     self.grew();
                 }
@@ -69,8 +82,6 @@ impl Run {
                 self.glance()?;
             }
         }
-        self.appender.commit()?;
-        self.appender.seal(0)?;
         tracing::debug!(%range, peak_bytes = belt.peak_bytes(), "range taken");
         Ok(())
     }

@@ -1,7 +1,7 @@
 //! From one tip to the next.
 //!
 //! In: the source's tip. Out: an index that ends there, one step nearer with each call. Far below the tip, where no reorg
-//! reaches, blocks come by height ([`fill`](Run::fill)). Above that they come by hash, found by walking back from the tip to
+//! reaches, blocks come by height ([`newest`](crate::newest)). Above that they come by hash, found by walking back from the tip to
 //! a block of ours, so that what is appended is one branch however often the node switches meanwhile; the walk also finds
 //! where our branch is left, which makes growth, replacement and rollback one and the same path.
 //!
@@ -79,6 +79,7 @@ impl Run {
                 Some(_) => Err(Trouble::Unusable("the source has no block".into())),
             };
         };
+        self.check_islands(theirs.height)?;
         // A tip that fell into a range half written finds its blocks invisible: those go through the tail instead.
         if ours == Some(theirs) && !self.appender.is_mid_range() {
             return self.settle(theirs);
@@ -103,16 +104,19 @@ impl Run {
             .map(Height::new)
             .max(final_tip.map(|id| id.height.min(theirs.height)));
         match self.appender.next().zip(final_through) {
-            Some((next, last)) if let Some(range) = HeightRange::new(next, last) => {
+            Some((next, last)) if next <= last => {
                 self.set_activity(Activity::CatchingUp);
                 if !self.is_on_their_chain()? {
                     return self.leave_branch_by_height(theirs);
                 }
-                self.fill(range)?;
+                self.take_some_final(next, last)?;
                 self.check_sizes(false)?;
                 Ok(Step::Worked)
             }
-            _ => self.walk(theirs),
+            _ => {
+                self.clear_the_way(theirs.height)?;
+                self.walk(theirs)
+            }
         }
     }
 
@@ -122,13 +126,10 @@ impl Run {
         let Ok(Some(last)) = self.asker.ask(|source| source.final_tip()) else {
             return Err(Trouble::Source(error));
         };
-        let Some(range) = self
-            .appender
-            .next()
-            .and_then(|next| HeightRange::new(next, last.height))
-        else {
+        let Some(next) = self.appender.next().filter(|next| *next <= last.height) else {
             return Err(Trouble::Source(error));
         };
+        self.check_islands(last.height)?;
         if !self.is_on_their_chain()? {
             return Err(Trouble::Source(error));
         }
@@ -136,7 +137,7 @@ impl Run {
         self.set_activity(Activity::CatchingUp);
         self.progress.set_target(Some(last));
         self.announce(Some(last));
-        self.fill(range)?;
+        self.take_some_final(next, last.height)?;
         self.check_sizes(false)?;
         Ok(Step::Worked)
     }

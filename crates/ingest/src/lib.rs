@@ -5,14 +5,16 @@
 //! its own. How blocks are fetched is the source's affair, how they lie on disk the index's, and showing numbers the daemon's.
 //!
 //! [`run()`] is the whole of it. Reading order: `run` (the loop, pauses, what is fatal), `follow` (one step, under a drawing of
-//! the states), `reorg` (where two chains part, pure), `bulk` and `order` (many blocks at once), `appender` (links, counts,
-//! the way to disk), `nudge` (who may wake it). Beside it [`grow_trees()`] lets the note commitment trees grow.
+//! the states), `reorg` (where two chains part, pure), `newest` (which blocks come first), `bulk` and `order` (many blocks at
+//! once), `appender` (links, counts, the way to disk), `nudge` (who may wake it). Beside it [`grow_trees()`] lets the note
+//! commitment trees grow.
 
 mod appender;
 mod ask;
 mod bulk;
 mod error;
 mod follow;
+mod newest;
 mod nudge;
 mod order;
 mod pace;

@@ -11,7 +11,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use lightship_chain::BlockId;
+use lightship_chain::{BlockId, Height};
 
 mod rate;
 
@@ -52,6 +52,8 @@ pub struct Snapshot {
     pub state: State,
     /// The highest block of the index, committed or about to be.
     pub indexed: Option<BlockId>,
+    /// Blocks of the index above a gap over `indexed`: the newest, built first.
+    pub ahead_blocks: u32,
     /// The node's tip as last heard.
     pub target: Option<BlockId>,
     /// Blocks added by this process; a block replaced counts again.
@@ -105,6 +107,7 @@ struct Slow {
     activity: Activity,
     stalled: Option<(Instant, String)>,
     indexed: Option<BlockId>,
+    ahead_blocks: u32,
     target: Option<BlockId>,
     last_error: Option<String>,
     disk_is_full: bool,
@@ -146,6 +149,7 @@ impl Progress {
                 activity: Activity::CatchingUp,
                 stalled: None,
                 indexed: None,
+                ahead_blocks: 0,
                 target: None,
                 last_error: None,
                 disk_is_full: false,
@@ -172,15 +176,22 @@ impl Progress {
         };
         let time_left = match state {
             State::Stalled { .. } => None,
-            _ => time_left(
-                slow.indexed.map(|id| id.height),
-                slow.target.map(|id| id.height),
-                rate,
-            ),
+            _ => {
+                // What is ahead need not come any more: as good as a target that is so much nearer.
+                let nearer = |target: BlockId| {
+                    Height::new(target.height.get().saturating_sub(slow.ahead_blocks))
+                };
+                time_left(
+                    slow.indexed.map(|id| id.height),
+                    slow.target.map(nearer),
+                    rate,
+                )
+            }
         };
         Snapshot {
             state,
             indexed: slow.indexed,
+            ahead_blocks: slow.ahead_blocks,
             target: slow.target,
             blocks,
             bytes,
@@ -201,12 +212,26 @@ impl Progress {
 
     /// `blocks` more, up to `tip`.
     pub(crate) fn added(&self, blocks: u64, bytes: u64, tip: BlockId) {
+        self.count(blocks, bytes).indexed = Some(tip);
+    }
+
+    /// `blocks` more, somewhere above a gap.
+    pub(crate) fn added_ahead(&self, blocks: u64, bytes: u64) {
+        drop(self.count(blocks, bytes));
+    }
+
+    fn count(&self, blocks: u64, bytes: u64) -> MutexGuard<'_, Slow> {
         let blocks = self.blocks.fetch_add(blocks, Ordering::Relaxed) + blocks;
         let bytes = self.bytes.fetch_add(bytes, Ordering::Relaxed) + bytes;
         let now = self.started.elapsed();
         let mut slow = self.slow();
-        slow.indexed = Some(tip);
         slow.window.record(now, blocks, bytes);
+        slow
+    }
+
+    /// So many blocks are there above a gap.
+    pub(crate) fn set_ahead(&self, blocks: u32) {
+        self.slow().ahead_blocks = blocks;
     }
 
     pub(crate) fn set_indexed(&self, tip: Option<BlockId>) {
@@ -286,7 +311,7 @@ impl Progress {
 
 #[cfg(test)]
 mod tests {
-    use lightship_chain::{BlockHash, Height};
+    use lightship_chain::BlockHash;
 
     use super::*;
 
@@ -326,6 +351,20 @@ mod tests {
             (seen.reorgs, seen.last_reorg_depth, seen.deepest_reorg),
             (3, 1, 20)
         );
+    }
+
+    #[test]
+    fn blocks_ahead_of_a_gap_need_not_come_any_more() {
+        let progress = Progress::new();
+        progress.added(10, 1_000, block(9));
+        progress.added_ahead(90, 9_000);
+        progress.set_ahead(90);
+        progress.set_target(Some(block(99)));
+        let seen = progress.snapshot();
+        assert_eq!(seen.indexed, Some(block(9)));
+        assert_eq!((seen.blocks, seen.bytes), (100, 10_000));
+        assert_eq!(seen.ahead_blocks, 90);
+        assert_eq!(seen.time_left, Some(Duration::ZERO));
     }
 
     #[test]

@@ -6,7 +6,7 @@
 
 use std::{sync::Arc, time::Instant};
 
-use lightship_chain::{BlockId, Height, TreeSizes};
+use lightship_chain::{BlockHash, BlockId, Height, TreeSizes};
 use lightship_index::Writer;
 use lightship_source::{BlockSource, Error as SourceError};
 
@@ -16,6 +16,7 @@ use crate::{
     ask::{Asker, NoAnswer, Pending},
     error::Trouble,
     follow::{Fetched, Held, Step},
+    newest::HeadStart,
     nudge::Looks,
     pace::{LogGate, Pauses},
     progress::Activity,
@@ -58,6 +59,7 @@ pub fn run(
         target: None,
         glance: None,
         sizes: SizeCheck::default(),
+        head_start: HeadStart::default(),
         held: None,
         failed_at: None,
         disk_was_full: false,
@@ -91,6 +93,7 @@ pub(crate) struct Run {
     /// The tip that a look between two steps has found: the next step's.
     pub(crate) looked: Option<BlockId>,
     sizes: SizeCheck,
+    pub(crate) head_start: HeadStart,
     pauses: Pauses,
     gate: LogGate,
     /// Where the last failure was met; growth below it is no success yet.
@@ -103,7 +106,11 @@ pub(crate) struct Run {
 
 /// A question under way while blocks are being taken.
 enum Glance {
-    Tip(Pending<Option<BlockId>>),
+    /// The tip, and the hash where our highest island ends.
+    Tip(
+        Option<BlockId>,
+        Pending<(Option<BlockId>, Option<BlockHash>)>,
+    ),
     Sizes(BlockId, TreeSizes, Pending<Option<TreeSizes>>),
 }
 
@@ -198,11 +205,17 @@ impl Run {
     /// Looks at the source without waiting for it: its tip, and now and then the tree sizes.
     pub(crate) fn glance(&mut self) -> Result<(), Trouble> {
         match self.glance.take() {
-            Some(Glance::Tip(pending)) => match pending.try_take() {
-                None => self.glance = Some(Glance::Tip(pending)),
+            Some(Glance::Tip(island, pending)) => match pending.try_take() {
+                None => self.glance = Some(Glance::Tip(island, pending)),
                 // Failures show where the blocks are asked for.
                 Some(answer) => {
-                    if let Ok(tip @ Some(_)) = understand(&self.progress, answer) {
+                    if let Ok((tip @ Some(_), found)) = understand(&self.progress, answer) {
+                        self.compare_island(island, found)?;
+                        let inside = tip.and_then(|tip| {
+                            let ours = self.appender.highest_of_islands(tip.height)?;
+                            (ours.height == tip.height).then_some(ours)
+                        });
+                        self.compare_island(inside, tip.map(|tip| tip.hash))?;
                         self.announce(tip);
                     }
                 }
@@ -227,7 +240,15 @@ impl Run {
                             .start(move |source| source.tree_sizes(end.hash));
                         Glance::Sizes(end, self.appender.sizes(), pending)
                     }
-                    _ => Glance::Tip(self.glancer.start(|source| source.tip())),
+                    _ => {
+                        let island = self.appender.highest_of_islands(Height::MAX);
+                        let pending = self.glancer.start(move |source| {
+                            let tip = source.tip()?;
+                            let found = island.map(|island| source.hash_at(island.height));
+                            Ok((tip, found.transpose()?.flatten()))
+                        });
+                        Glance::Tip(island, pending)
+                    }
                 });
             }
         }
@@ -360,7 +381,7 @@ impl Run {
     }
 
     /// Something was achieved: a stall is over.
-    fn advanced(&mut self) {
+    pub(crate) fn advanced(&mut self) {
         self.pauses.reset();
         self.failed_at = None;
         if let Some(lasted) = self.progress.resume()

@@ -33,6 +33,8 @@ pub struct Settings {
     pub batch_blocks: NonZeroU32,
     /// Blocks that one worker fetches in one go.
     pub segment_blocks: NonZeroU32,
+    /// While the index is far behind, so many of the newest final blocks are built before the older ones, in whole ranges; 0 for none.
+    pub newest_first_blocks: u32,
     /// Bound on the blocks in memory between source and index, in bytes of their consensus serialization.
     pub max_bytes_in_flight: usize,
     /// A drop of more of our blocks than this is followed only after the node has confirmed it.
@@ -64,6 +66,8 @@ impl Default for Settings {
             wait: Duration::from_secs(5),
             batch_blocks: NonZeroU32::new(500).expect("500 is not 0"),
             segment_blocks: NonZeroU32::new(256).expect("256 is not 0"),
+            // Some 87 days: a wallet that was opened within the last quarter, or was made since.
+            newest_first_blocks: 100_000,
             max_bytes_in_flight: 128 << 20,
             confirm_drop_blocks: 100,
             deep_rollback_patience: Duration::from_secs(10),

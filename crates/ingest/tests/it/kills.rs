@@ -5,15 +5,17 @@ use std::{
     path::Path,
     process::{Command, Stdio},
     thread,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use lightship_chain::BlockId;
 use lightship_index::Writer;
+use lightship_ingest::Settings;
 
 use crate::{
+    newest::{NEWEST_BLOCKS, assert_islands_hold},
     running::{assert_holds, settings, start_on, store_of},
-    scripted::Scripted,
+    scripted::{Act, Call, Scripted},
 };
 
 const FOLDER: &str = "LIGHTSHIP_TEST_KILLED_IN";
@@ -57,22 +59,8 @@ fn a_process_killed_at_any_moment_leaves_a_whole_chain() {
     });
     let mut most = 0;
     for round in 0..12u64 {
-        let mut child = Command::new(env::current_exe().unwrap())
-            .args([
-                "--exact",
-                "kills::builds_and_follows_until_killed",
-                "--ignored",
-            ])
-            .env(FOLDER, dir.path())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
-        thread::sleep(Duration::from_millis(150 + round * 97 % 400));
-        assert!(child.try_wait().unwrap().is_none(), "it ended by itself");
-        child.kill().unwrap();
-        child.wait().unwrap();
-
+        let life = Duration::from_millis(150 + round * 97 % 400);
+        kill_after(life, "kills::builds_and_follows_until_killed", dir.path());
         let writer = Writer::open(dir.path(), store_of(&source)).unwrap();
         let view = writer.reader().view();
         let blocks = view.tip().map_or(0, |tip| tip.height.get() as usize + 1);
@@ -92,4 +80,83 @@ fn a_process_killed_at_any_moment_leaves_a_whole_chain() {
         most > BLOCKS / 2,
         "killed before anything was done: {most} blocks"
     );
+}
+
+const FAR_BLOCKS: usize = 600;
+
+/// Of the blocks in the gap one takes some milliseconds, so that most kills find islands.
+fn newest_first(source: &Scripted) -> Settings {
+    source.script(|call| {
+        if matches!(call, Call::Lend(height) if height.get() % 4 == 0) {
+            thread::sleep(Duration::from_millis(8));
+        }
+        Act::Go
+    });
+    Settings {
+        newest_first_blocks: NEWEST_BLOCKS,
+        ..settings()
+    }
+}
+
+/// What the killed process does: builds the chain of its parent, the newest blocks first.
+#[test]
+#[ignore = "run by the test below, in a process of its own"]
+fn builds_newest_first_until_killed() {
+    let Ok(folder) = env::var(FOLDER) else {
+        return;
+    };
+    let source = Scripted::new(SEED, FAR_BLOCKS);
+    let writer = Writer::open(Path::new(&folder), store_of(&source)).unwrap();
+    let running = start_on(&source, writer, newest_first(&source));
+    running.reaches(source.best());
+    loop {
+        thread::park();
+    }
+}
+
+#[test]
+fn a_process_killed_while_it_builds_the_newest_first_leaves_nothing_wrong() {
+    let dir = tempfile::tempdir().unwrap();
+    let began = Instant::now();
+    let source = Scripted::new(SEED, FAR_BLOCKS);
+    // The child makes the same chain before it begins.
+    let forged_in = began.elapsed();
+    let model = source.model();
+    let mut with_islands = 0;
+    for round in 0..8u64 {
+        let life = forged_in + Duration::from_millis(40 + round * 97 % 400);
+        kill_after(life, "kills::builds_newest_first_until_killed", dir.path());
+        let writer = Writer::open(dir.path(), store_of(&source)).unwrap();
+        let view = writer.reader().view();
+        let blocks = view.tip().map_or(0, |tip| tip.height.get() as usize + 1);
+        for block in &model[..blocks] {
+            let stored = view.block(block.id.height).unwrap().unwrap();
+            assert_eq!(stored.frame, block.frame);
+        }
+        assert_islands_hold(&view, &model);
+        with_islands += usize::from(!view.islands().is_empty());
+        if round % 4 == 3 {
+            let running = start_on(&source, writer, newest_first(&source));
+            assert_holds(&running.reaches(source.best()), &model);
+            running.stop();
+            std::fs::remove_dir_all(dir.path()).unwrap();
+            std::fs::create_dir(dir.path()).unwrap();
+        }
+    }
+    assert!(with_islands > 2, "islands were found {with_islands} times");
+}
+
+/// Runs a test of this file in a process of its own, and kills that.
+fn kill_after(life: Duration, test: &str, folder: &Path) {
+    let mut child = Command::new(env::current_exe().unwrap())
+        .args(["--exact", test, "--ignored"])
+        .env(FOLDER, folder)
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    thread::sleep(life);
+    assert!(child.try_wait().unwrap().is_none(), "it ended by itself");
+    child.kill().unwrap();
+    child.wait().unwrap();
 }

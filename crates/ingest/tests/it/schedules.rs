@@ -1,5 +1,6 @@
 //! Random histories: whatever happens to the chain, the index ends as the model of it.
 
+use lightship_ingest::Settings;
 use proptest::prelude::*;
 
 use crate::{
@@ -38,13 +39,15 @@ proptest! {
 
     #[test]
     fn any_history_leaves_the_model(
-        length in 1..80usize,
+        length in prop_oneof![1..80usize, 100..260usize],
+        newest_first_blocks in prop_oneof![Just(0), 1..90u32],
         seed in 100..1_000_000u64,
         events in proptest::collection::vec(event(), 1..25),
     ) {
         let source = Scripted::new(seed, length);
         let dir = tempfile::tempdir().unwrap();
-        let mut running = start(&source, dir.path(), settings());
+        let settings = Settings { newest_first_blocks, ..settings() };
+        let mut running = start(&source, dir.path(), settings.clone());
         for event in events {
             let most = source.best().height.get() as usize;
             match event {
@@ -63,7 +66,7 @@ proptest! {
                 }
                 Event::Restart => {
                     running.stop();
-                    running = start(&source, dir.path(), settings());
+                    running = start(&source, dir.path(), settings.clone());
                 }
             }
         }

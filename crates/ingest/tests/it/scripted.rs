@@ -43,6 +43,8 @@ pub(crate) enum Act {
     /// This height is named instead.
     Height(Height),
     Sizes(TreeSizes),
+    /// The sizes are told with one Sapling note too many.
+    OneNoteMore,
 }
 
 type Script = Box<dyn FnMut(Call) -> Act + Send>;
@@ -354,9 +356,15 @@ impl BlockSource for Scripted {
     }
 
     fn tree_sizes(&self, hash: BlockHash) -> Result<Option<TreeSizes>> {
-        Ok(match self.act(Call::TreeSizes)? {
+        let act = self.act(Call::TreeSizes)?;
+        let known = self.state().known.get(&hash).map(|known| known.sizes);
+        Ok(match act {
             Act::Sizes(sizes) => Some(sizes),
-            _ => self.state().known.get(&hash).map(|known| known.sizes),
+            Act::OneNoteMore => known.map(|sizes| TreeSizes {
+                sapling: sizes.sapling + 1,
+                ..sizes
+            }),
+            _ => known,
         })
     }
 
