@@ -140,6 +140,8 @@ pub struct Store {
     pub range_blocks: Option<NonZeroU32>,
     /// Threads that fetch and parse during the build.
     pub build_threads: NonZeroUsize,
+    /// How many of the newest blocks are built before the older ones.
+    pub newest_first_blocks: u32,
 }
 
 impl Store {
@@ -154,6 +156,7 @@ impl Store {
         Ok(Store {
             range_blocks: typed.range_blocks,
             build_threads: typed.build_threads.unwrap_or(usual.build_threads),
+            newest_first_blocks: typed.newest_first,
             ..usual
         })
     }
@@ -166,6 +169,7 @@ impl Store {
             data_dir,
             range_blocks: None,
             build_threads: cores.min(most),
+            newest_first_blocks: lightship_ingest::Settings::default().newest_first_blocks,
         }
     }
 }

@@ -6,6 +6,7 @@ use lightship_ingest::{Snapshot, State, TreesProgress};
 /// Sets the gauges to what `now` says.
 pub(crate) fn set(now: &Snapshot) {
     metrics::gauge!("lightship_ingest_indexed_height").set(height(now.indexed));
+    metrics::gauge!("lightship_ingest_ahead_blocks").set(f64::from(now.ahead_blocks));
     metrics::gauge!("lightship_ingest_node_height").set(height(now.target));
     metrics::gauge!("lightship_ingest_node_silent_seconds").set(now.source_silent.as_secs_f64());
     let stalled = matches!(now.state, State::Stalled { .. });

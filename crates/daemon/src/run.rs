@@ -382,6 +382,7 @@ impl Ingest {
         let usual = lightship_ingest::Settings::default();
         let settings = lightship_ingest::Settings {
             workers: store.build_threads,
+            newest_first_blocks: store.newest_first_blocks,
             until,
             poll: feed.pace.poll,
             nudge_gap: feed.pace.gap,

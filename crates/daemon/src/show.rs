@@ -80,7 +80,7 @@ fn log(progress: &Progress, stop: &Stop) {
 /// Blocks indexed and blocks there are, while there is a build to watch.
 fn worth_showing(now: &Snapshot) -> Option<(u32, u32)> {
     let of = now.target?.height.get() + 1;
-    let done = now.indexed.map_or(0, |tip| tip.height.get() + 1);
+    let done = now.indexed.map_or(0, |tip| tip.height.get() + 1) + now.ahead_blocks;
     (of.saturating_sub(done) >= WORTH_SHOWING_BLOCKS).then_some((done, of))
 }
 

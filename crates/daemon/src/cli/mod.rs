@@ -213,6 +213,15 @@ pub struct StoreArgs {
     /// Threads that fetch and parse blocks during the build [default: one for each core, at most 8]
     #[arg(long, env = "LIGHTSHIP_BUILD_THREADS", value_name = "N")]
     pub build_threads: Option<NonZeroUsize>,
+
+    /// While the index is far behind, so many of the newest blocks are built before the older ones; 0 for none
+    #[arg(
+        long,
+        env = "LIGHTSHIP_NEWEST_FIRST",
+        value_name = "BLOCKS",
+        default_value_t = 100_000
+    )]
+    pub newest_first: u32,
 }
 
 /// `lightship serve`.
