@@ -220,10 +220,24 @@ impl Lightship {
     ///
     /// When it cannot be run.
     pub fn verify(&self) -> Result<(ExitStatus, String)> {
+        self.verify_with(&[])
+    }
+
+    /// The same with the note commitment trees.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be run.
+    pub fn verify_trees(&self) -> Result<(ExitStatus, String)> {
+        self.verify_with(&["--trees"])
+    }
+
+    fn verify_with(&self, more: &[&str]) -> Result<(ExitStatus, String)> {
         let output = Command::new(binary()?)
             .arg("verify")
             .arg("--data-dir")
             .arg(self.data_dir())
+            .args(more)
             .stdin(Stdio::null())
             .output()?;
         let mut text = String::from_utf8_lossy(&output.stdout).into_owned();

@@ -10,7 +10,7 @@ mod cases;
 pub mod chain;
 pub mod compare;
 mod ground;
-pub(crate) mod node;
+pub mod node;
 pub(crate) mod random;
 mod report;
 mod run;

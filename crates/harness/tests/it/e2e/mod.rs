@@ -7,6 +7,7 @@ mod laboratory;
 mod node_away;
 mod reorgs;
 mod restarts;
+mod trees;
 mod wallet;
 mod zebra_service;
 mod zebra_state;
