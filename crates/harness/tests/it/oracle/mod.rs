@@ -6,3 +6,5 @@
 mod blocks;
 mod reference;
 mod transactions;
+#[cfg(feature = "curves")]
+mod trees;
