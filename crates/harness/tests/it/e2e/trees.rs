@@ -159,7 +159,7 @@ async fn trees_that_were_killed_while_they_grew_are_the_nodes_own() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_replaced_block_has_no_tree_state_and_its_successor_has() {
+async fn a_replaced_block_keeps_its_tree_state_by_hash_and_its_successor_has_one() {
     let _turn = alone().await;
     if !node_is_at_hand() {
         return;
@@ -175,7 +175,8 @@ async fn a_replaced_block_has_no_tree_state_and_its_successor_has() {
         height: 0,
         hash: old.hash.as_internal().to_vec(),
     };
-    tree_state(&mut ours, replaced.clone()).await.unwrap();
+    let before = tree_state(&mut ours, replaced.clone()).await.unwrap();
+    assert_eq!(before.hash, old.hash.to_string());
     // Three blocks go, four come, with notes at other heights.
     node.invalidate(node.hash_at(recorded::TIP + 1).unwrap())
         .unwrap();
@@ -184,16 +185,21 @@ async fn a_replaced_block_has_no_tree_state_and_its_successor_has() {
     let tip = node.tip().unwrap();
     reaches(&mut server, &mut ours, tip).await;
     grown(&mut server, tip.height.get());
-    let gone = tree_state(&mut ours, replaced.clone()).await.unwrap_err();
-    assert_eq!(gone.code(), Code::NotFound, "{gone:?}");
+    let kept = tree_state(&mut ours, replaced.clone()).await.unwrap();
+    assert_eq!(kept, before);
     let network = tree_state(&mut ours, at(1)).await.unwrap().network;
     let asked = Node::new(&node.rpc_url(), None);
     let expected = all(&asked, &network, tip.height.get());
     node.kill();
     assert_all(&mut ours, &expected).await;
+    assert_eq!(tree_state(&mut ours, replaced).await.unwrap(), before);
     // Nobody can say any more whether there is such a block.
+    let never = BlockId {
+        height: 0,
+        hash: vec![0xab; 32],
+    };
     let start = Instant::now();
-    let unknown = tree_state(&mut ours, replaced).await.unwrap_err();
+    let unknown = tree_state(&mut ours, never).await.unwrap_err();
     assert_eq!(unknown.code(), Code::Unavailable, "{unknown:?}");
     assert!(start.elapsed() < PATIENCE);
 }

@@ -24,7 +24,6 @@ use prost::Message;
 use rand_chacha::ChaCha8Rng;
 use rand_core::{Rng, SeedableRng};
 use sapling_crypto::Node;
-use tonic::Code;
 use zcash_primitives::merkle_tree::{HashSer, read_commitment_tree};
 
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -120,6 +119,7 @@ impl Run {
             node_url: port.url(),
             node_cookie: None,
             range_blocks: Some(16),
+            zebra_state: None,
         })
         .unwrap();
         let mut run = Run {
@@ -178,9 +178,9 @@ impl Run {
         }
     }
 
-    /// Gives the block that was the tip.
-    fn reorg(&mut self, depth: usize, count: u32, most: usize) -> BuiltBlock {
-        let old = self.blocks.last().unwrap().0.clone();
+    /// Gives the block that was the tip, and its trees.
+    fn reorg(&mut self, depth: usize, count: u32, most: usize) -> (BuiltBlock, Oracle) {
+        let old = self.blocks.last().unwrap().clone();
         self.blocks.truncate(self.blocks.len() - depth);
         let (parent, _) = self.blocks.last().unwrap();
         let seed = u64::from(self.rng.next_u32());
@@ -237,13 +237,17 @@ impl Run {
             let height = Height::try_from(height as u32).unwrap();
             let found = tree_state(&mut client, height).await.unwrap();
             assert_eq!(found.hash, block.id.hash.to_string());
-            let active = |pool| self.chain.activations().has_pool(pool, height);
-            let [sapling, orchard, ironwood] = ShieldedPool::ALL.map(active);
-            assert_tree(&found.sapling_tree, &oracle.sapling, sapling);
-            assert_tree(&found.orchard_tree, &oracle.orchard, orchard);
-            assert_tree(&found.ironwood_tree, &oracle.ironwood, ironwood);
+            self.assert_trees(&found, height, oracle);
         }
         self.node.faults().clear();
+    }
+
+    fn assert_trees(&self, found: &TreeState, height: Height, oracle: &Oracle) {
+        let active = |pool| self.chain.activations().has_pool(pool, height);
+        let [sapling, orchard, ironwood] = ShieldedPool::ALL.map(active);
+        assert_tree(&found.sapling_tree, &oracle.sapling, sapling);
+        assert_tree(&found.orchard_tree, &oracle.orchard, orchard);
+        assert_tree(&found.ironwood_tree, &oracle.ironwood, ironwood);
     }
 }
 
@@ -270,15 +274,18 @@ async fn a_servers_trees_are_those_of_the_protocols_crates_through_reorgs_and_re
                 2 | 3 => {
                     let depth = 1 + run.below(30);
                     let (count, most) = (run.below(6) + depth, run.below(40));
-                    let old = run.reorg(depth as usize, count, most as usize);
+                    let (old, trees) = run.reorg(depth as usize, count, most as usize);
                     run.check(50).await;
                     let mut client = run.client().await;
                     let id = BlockId {
                         height: 0,
                         hash: old.id.hash.as_internal().to_vec(),
                     };
-                    let gone = client.unary("GetTreeState", id).await.unwrap_err();
-                    assert_eq!(gone.code(), Code::NotFound, "{gone:?}");
+                    // The node does not know it any more.
+                    let kept = client.unary("GetTreeState", id).await.unwrap();
+                    let kept = TreeState::decode(&kept[..]).unwrap();
+                    assert_eq!(kept.hash, old.id.hash.to_string());
+                    run.assert_trees(&kept, old.id.height, &trees);
                 }
                 _ => {
                     run.server.kill();
