@@ -32,7 +32,7 @@ enum Command {
     RunNode,
     /// Measures how fast one client receives compact blocks (workload ranges-1)
     BenchRanges(lightship_harness::bench::ranges::Arguments),
-    /// Measures building the index from a node against fetching the same blocks (workload build-1)
+    /// Measures building the index from a node against fetching the same blocks (workload index-1)
     BenchBuild(lightship_harness::bench::build::Arguments),
     Forge(lightship_harness::forge::command::ForgeArguments),
     Index(lightship_harness::forge::command::IndexArguments),

@@ -14,6 +14,8 @@ use tokio_rustls::rustls::ClientConfig;
 
 use super::{
     figures::{Figure, Proof, latencies},
+    ghz::{Ghz, Opinion},
+    plan::GhzPlan,
     questions::{Method, Question, plain},
     server::Server,
     wire::{Refused, Wire},
@@ -98,6 +100,15 @@ impl<'a> Asked<'a> {
         }
         let proof = self.proof(times.len() as u64);
         Ok((proof, latencies(&mut times).into()))
+    }
+
+    /// The same questions by ghz, which does not look at the answers.
+    ///
+    /// # Errors
+    ///
+    /// When it fails, or a call of it.
+    pub fn by_ghz(&self, ghz: &Ghz, plan: &GhzPlan, workers: u32) -> Result<Opinion> {
+        ghz.ask(plan, self.server.address, self.method, workers)
     }
 
     /// Many workers at a time, each on a connection of its own, for `time`.

@@ -1,4 +1,4 @@
-//! Workload `build-1`: how close a build of the index over JSON-RPC comes to just having the blocks.
+//! Workload `index-1`: how close a build of the index over JSON-RPC comes to just having the blocks.
 //!
 //! Two sides in turns on the same node: `lightship index` into an empty folder, from the start of the process to its end (opening, reading,
 //! parsing, writing, syncing); and a bare fetcher that asks for the same blocks over as many connections and decodes the hex, nothing else. The
@@ -15,14 +15,17 @@ use std::{
 use anyhow::{Context, Result, anyhow, ensure};
 use serde::Deserialize;
 
-use super::Samples;
+use super::{
+    Samples, machine,
+    record::{ChainInfo, Machine, Measurement, Run, RunFolder, ServerInfo, ServerKind},
+};
 use crate::{json_rpc::JsonRpc, recorded};
 
 /// Blocks in one batch of the bare fetcher: beyond this Zebra gains little.
 const BATCH: u32 = 128;
 const TIMEOUT: Duration = Duration::from_secs(120);
 
-/// `lightship-harness bench-build`: Measures building the index from a node against fetching the same blocks (workload build-1).
+/// `lightship-harness bench-build`: Measures building the index from a node against fetching the same blocks (workload index-1).
 #[derive(Clone, Debug, clap::Args)]
 pub struct Arguments {
     /// The program `lightship`
@@ -45,6 +48,9 @@ pub struct Arguments {
     /// Times that each side is measured
     #[arg(long, value_name = "N", default_value = "5")]
     pub repeats: u32,
+    /// A folder for the figures, as `report` and `targets` read them; must not hold a run yet
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
 }
 
 impl Arguments {
@@ -64,6 +70,11 @@ impl Arguments {
     }
 
     fn measure(&self, url: &str, whose: &str) -> Result<String> {
+        let mut record = Run {
+            started: machine::now(),
+            machine: Machine::look(),
+            ..Run::default()
+        };
         let tip = JsonRpc::new(url, TIMEOUT).call("getblockcount", serde_json::json!([]))?;
         let tip = u32::try_from(tip.as_u64().context("a height")?)?;
         let (blocks, bytes) = fetch(url, tip, self.connections)?;
@@ -79,14 +90,68 @@ impl Arguments {
             self.build(url)?;
             built.add(blocks, start.elapsed());
         }
+        if let Some(out) = &self.out {
+            record.finished = machine::now();
+            record.machine.load_after = machine::load();
+            self.record(out, record, (blocks, bytes), [&built, &bare])?;
+        }
         Ok(format!(
-            "build-1: {blocks} blocks, {bytes} raw bytes, from {whose}; {} connections\n\
+            "index-1: {blocks} blocks, {bytes} raw bytes, from {whose}; {} connections\n\
              fetched and hex-decoded: blocks {bare}\n\
              lightship index: blocks {built}\n\
              ratio of the medians {:.2}",
             self.connections,
             built.median() / bare.median(),
         ))
+    }
+
+    /// Leaves what `report` reads: ours as a server, the bare fetcher as its limit.
+    fn record(
+        &self,
+        out: &Path,
+        record: Run,
+        (blocks, bytes): (u64, u64),
+        samples: [&Samples; 2],
+    ) -> Result<()> {
+        let folder = RunFolder::create(out)?;
+        let names = ["lightship", "bare-fetcher"];
+        let kinds = [ServerKind::Server, ServerKind::Limit];
+        let servers = names.into_iter().zip(kinds).map(|(name, kind)| ServerInfo {
+            name: name.to_owned(),
+            kind,
+            version: "of this checkout".to_owned(),
+            ..ServerInfo::default()
+        });
+        folder.write_run(&Run {
+            name: "bench-build".to_owned(),
+            command: vec!["lightship-harness".to_owned(), "bench-build".to_owned()],
+            servers: servers.collect(),
+            chains: vec![ChainInfo {
+                name: "node".to_owned(),
+                blocks,
+                bytes,
+                ..ChainInfo::default()
+            }],
+            ..record
+        })?;
+        let mut lines = Vec::new();
+        for (name, samples) in names.into_iter().zip(samples) {
+            for (rate, round) in samples.rates().iter().zip(1..) {
+                lines.push(Measurement {
+                    suite: "index-1".to_owned(),
+                    chain: "node".to_owned(),
+                    server: name.to_owned(),
+                    case: format!("all blocks, {} connections", self.connections),
+                    round,
+                    metric: "throughput".to_owned(),
+                    unit: "blocks/s".to_owned(),
+                    value: Some(*rate),
+                    count: blocks,
+                    ..Measurement::default()
+                });
+            }
+        }
+        folder.append(&lines)
     }
 
     fn build(&self, url: &str) -> Result<()> {

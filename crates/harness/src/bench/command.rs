@@ -24,9 +24,12 @@ pub struct Arguments {
     /// In place of the plan's rounds
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub rounds: Option<u32>,
-    /// Where a server's program lies, in place of the plan's
+    /// Where a server's program lies, or that of ghz, in place of the plan's
     #[arg(long = "program", value_name = "NAME=PATH")]
     pub programs: Vec<String>,
+    /// A folder in which forged chains are kept and, if they were made the same way, taken from again
+    #[arg(long, value_name = "DIR")]
+    pub chains: Option<PathBuf>,
     /// Fail when any line of the record is an error
     #[arg(long)]
     pub strict: bool,
@@ -54,13 +57,23 @@ impl Arguments {
                 .split_once('=')
                 .with_context(|| format!("--program {named}: say NAME=PATH"))?;
             let server = plan.servers.iter_mut().find(|server| server.name == name);
-            let server =
-                server.with_context(|| format!("--program {named}: the plan has no '{name}'"))?;
-            path.clone_into(&mut server.program);
+            let ghz = plan.suites.rpc.as_mut().and_then(|rpc| rpc.ghz.as_mut());
+            let program = match (server, ghz) {
+                (Some(server), _) => &mut server.program,
+                (None, Some(ghz)) if name == "ghz" => &mut ghz.program,
+                _ => bail!("--program {named}: the plan has no '{name}'"),
+            };
+            path.clone_into(program);
         }
         let folder = RunFolder::create(&self.out)?;
         interrupt::watch(&self.out)?;
-        let summary = run::run(&plan, &text, &folder, &std::env::current_exe()?)?;
+        let summary = run::run(
+            &plan,
+            &text,
+            &folder,
+            &std::env::current_exe()?,
+            self.chains.as_deref(),
+        )?;
         if self.strict && summary.failures > 0 {
             bail!(
                 "{} lines of {} have a reason instead of a figure",

@@ -1,36 +1,57 @@
 //! Figures on their way into the record.
 
+use std::borrow::Cow;
+
 use anyhow::Result;
 
-use super::record::{Better, Measurement, RunFolder};
+use super::{
+    ghz::Opinion,
+    record::{Better, Measurement, RunFolder},
+};
 
 /// One figure of a case.
 #[derive(Clone, Debug, Default)]
 pub struct Figure {
-    metric: &'static str,
+    metric: Cow<'static, str>,
     unit: &'static str,
     value: f64,
     better: Better,
     spread: Option<[f64; 2]>,
+    ghz: Option<Result<f64, String>>,
 }
 
 impl Figure {
     /// More is better.
-    pub fn higher(metric: &'static str, unit: &'static str, value: f64) -> Figure {
+    pub fn higher(metric: impl Into<Cow<'static, str>>, unit: &'static str, value: f64) -> Figure {
         Figure {
-            metric,
+            metric: metric.into(),
             unit,
             value,
             better: Better::Higher,
             spread: None,
+            ghz: None,
         }
     }
 
     /// Less is better.
-    pub fn lower(metric: &'static str, unit: &'static str, value: f64) -> Figure {
+    pub fn lower(metric: impl Into<Cow<'static, str>>, unit: &'static str, value: f64) -> Figure {
         Figure {
             better: Better::Lower,
             ..Figure::higher(metric, unit, value)
+        }
+    }
+
+    /// With what ghz found, if the figure is one that it gives.
+    pub fn beside(self, ghz: &Result<Opinion>) -> Figure {
+        let theirs = match (&*self.metric, ghz) {
+            ("throughput", Ok(opinion)) => Ok(opinion.rate),
+            ("p99", Ok(opinion)) => Ok(opinion.p99),
+            ("throughput", Err(error)) => Err(shortened(error)),
+            _ => return self,
+        };
+        Figure {
+            ghz: Some(theirs),
+            ..self
         }
     }
 
@@ -64,6 +85,8 @@ pub struct Recorder<'a> {
     pub round: u32,
     /// The suite that runs, with its version.
     pub suite: &'static str,
+    /// Ends the cases' names; empty but where the same is measured again under other circumstances.
+    pub part: &'static str,
     /// Lines with a reason instead of a figure.
     pub failures: u32,
 }
@@ -80,7 +103,7 @@ impl Recorder<'_> {
             let finite = figure.value.is_finite();
             self.failures += u32::from(!finite);
             lines.push(Measurement {
-                metric: figure.metric.to_owned(),
+                metric: figure.metric.clone().into_owned(),
                 unit: figure.unit.to_owned(),
                 value: Some(figure.value).filter(|_| finite),
                 better: figure.better,
@@ -90,6 +113,16 @@ impl Recorder<'_> {
                     .spread
                     .filter(|ends| ends.iter().all(|end| end.is_finite())),
                 error: (!finite).then(|| "not a number: too little was measured".to_owned()),
+                ghz: figure
+                    .ghz
+                    .as_ref()
+                    .and_then(|ghz| ghz.as_ref().ok())
+                    .copied(),
+                ghz_error: figure
+                    .ghz
+                    .as_ref()
+                    .and_then(|ghz| ghz.as_ref().err())
+                    .cloned(),
                 ..self.blank(case)
             });
         }
@@ -103,8 +136,7 @@ impl Recorder<'_> {
     /// If the disk says so.
     pub fn failure(&mut self, case: &str, metric: &str, error: &anyhow::Error) -> Result<()> {
         self.failures += 1;
-        let mut reason = format!("{error:#}");
-        reason.truncate(reason.floor_char_boundary(600));
+        let reason = shortened(error);
         eprintln!("      {}: {case}: {reason}", self.suite);
         self.folder.append(&[Measurement {
             metric: metric.to_owned(),
@@ -118,11 +150,18 @@ impl Recorder<'_> {
             suite: self.suite.to_owned(),
             chain: self.chain.to_owned(),
             server: self.server.to_owned(),
-            case: case.to_owned(),
+            case: format!("{case}{}", self.part),
             round: self.round,
             ..Measurement::default()
         }
     }
+}
+
+/// A reason that fits into a table.
+fn shortened(error: &anyhow::Error) -> String {
+    let mut reason = format!("{error:#}");
+    reason.truncate(reason.floor_char_boundary(600));
+    reason
 }
 
 /// The value that `share` (0 to 1) of them do not exceed: nearest rank. Not a number if there is none.
@@ -194,6 +233,7 @@ mod tests {
             server: "lightship",
             round: 1,
             suite: "latency-1",
+            part: "",
             failures: 0,
         };
         recorder

@@ -15,15 +15,15 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
 use super::{
+    chains,
     expected::{self, Expected},
-    plan::{ChainPlan, ForgePlan},
+    plan::ChainPlan,
     questions::{self, Method},
     record::ChainInfo,
 };
 use crate::{
     conform::node::Node,
     forge::{
-        self, Settings,
         file::{ChainFile, Trees},
         pack::PackArguments,
     },
@@ -34,8 +34,6 @@ use crate::{
 
 const NODE_PATIENCE: Duration = Duration::from_secs(60);
 const ORDER_TIMEOUT: Duration = Duration::from_secs(30);
-/// About every so many blocks the forge lets a branch leave the chain; a reorg may take one.
-const BRANCH_EVERY: u32 = 200;
 
 /// A chain, ready to be stood on.
 pub struct Ground {
@@ -60,7 +58,7 @@ pub struct Ground {
 }
 
 impl Ground {
-    /// Makes the chain and all that is expected of it below `work`.
+    /// Makes the chain in `chains`, a folder that may hold it already, and all that is expected of it below `work`.
     ///
     /// # Errors
     ///
@@ -68,12 +66,12 @@ impl Ground {
     pub fn prepare(
         plan: &ChainPlan,
         harness: &Path,
-        work: &Path,
+        (work, chains): (&Path, &Path),
         seed: u64,
         log: &Path,
     ) -> Result<Ground> {
         let (path, command) = match (&plan.forge, &plan.file) {
-            (Some(forge), _) => forged(forge, work, &plan.name)?,
+            (Some(forge), _) => chains::forged(forge, chains, &plan.name)?,
             (None, Some(file)) => (file.clone(), format!("as found: {}", file.display())),
             (None, None) => packed(work, &plan.name)?,
         };
@@ -125,24 +123,6 @@ impl Ground {
     pub fn method(&self, name: &str) -> Option<&Method> {
         self.methods.iter().find(|method| method.name == name)
     }
-}
-
-fn forged(plan: &ForgePlan, work: &Path, name: &str) -> Result<(PathBuf, String)> {
-    let path = work.join(name);
-    let settings = Settings {
-        branch_every: BRANCH_EVERY,
-        ..Settings::new(plan.profile, plan.blocks, plan.seed)
-    };
-    forge::command::write(settings, &path, plan.trees)?;
-    let trees = match plan.trees {
-        Trees::StandIn => "stand-in",
-        Trees::Consensus => "consensus",
-    };
-    let command = format!(
-        "lightship-harness forge --profile {} --blocks {} --seed {} --branch-every {BRANCH_EVERY} --trees {} --out {name}",
-        plan.profile, plan.blocks, plan.seed, trees
-    );
-    Ok((path, command))
 }
 
 fn packed(work: &Path, name: &str) -> Result<(PathBuf, String)> {

@@ -4,19 +4,22 @@
 //! was received, so that a fast wrong answer shows. Comparisons take turns within one run, for a machine's speed drifts.
 //!
 //! * [`run`] does what a [`plan`] says and leaves a folder that [`record`] describes; [`command`] is its command line.
-//! * [`ground`] is what servers stand on (chain and node), [`expected`] and [`questions`] are what they should answer.
-//! * [`server`] runs one of them, [`usage`] and [`machine`] look at it from outside.
-//! * [`suites`] measure; [`drain`], [`ask`] and [`wire`] are their load, [`limits`] the servers that do only the sending.
+//! * [`ground`] is what servers stand on (chain and node; [`chains`] forges it), [`expected`] and [`questions`] are what they should answer.
+//! * [`server`] runs one of them; [`usage`], [`disk`] and [`machine`] look at it from outside.
+//! * [`suites`] measure; [`drain`], [`ask`] and [`wire`] are their load, [`ghz`] a second opinion, [`limits`] the servers that do only the sending.
 //! * [`falsify`] makes answers wrong on their way, so that a test can see each suite notice.
 //! * [`ranges`] and [`mod@build`] are two small measurements that need no plan.
 
 pub mod ask;
 pub mod build;
+pub mod chains;
 pub mod command;
+pub mod disk;
 pub mod drain;
 pub mod expected;
 pub mod falsify;
 pub mod figures;
+pub mod ghz;
 pub mod ground;
 pub mod interrupt;
 pub mod limits;
@@ -43,6 +46,11 @@ impl Samples {
     pub fn add(&mut self, count: u64, time: Duration) {
         self.0.push(count as f64 / time.as_secs_f64());
         self.0.sort_by(f64::total_cmp);
+    }
+
+    /// Each, the least first, per second.
+    pub fn rates(&self) -> &[f64] {
+        &self.0
     }
 
     /// The middle of them; the lower middle of an even number. Zero when there are none.

@@ -5,7 +5,10 @@
 //!
 //! Words in braces within a server's arguments, config and rules are replaced when it starts; [`PLACEHOLDERS`] lists them.
 
-use std::{collections::BTreeSet, path::PathBuf};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::PathBuf,
+};
 
 use anyhow::{Context, Result, bail, ensure};
 use serde::{Deserialize, Deserializer, de::Error};
@@ -18,12 +21,12 @@ use crate::{
 mod suites;
 
 pub use suites::{
-    BuildPlan, ConcurrencyPlan, DownloadPlan, IdlePlan, LatencyPlan, MempoolPlan, Pace, RangesPlan,
-    ReorgPlan, RestartPlan, RpcPlan, Suites, TipPlan, TlsPlan,
+    BuildPlan, ConcurrencyPlan, DownloadPlan, GhzPlan, IdlePlan, LatencyPlan, MempoolPlan, Pace,
+    RangesPlan, ReorgPlan, RestartPlan, RpcPlan, Suites, TipPlan, TlsPlan,
 };
 
 /// Words that are replaced: what they stand for is documented in `bench/README.md`.
-pub const PLACEHOLDERS: [&str; 12] = [
+pub const PLACEHOLDERS: [&str; 13] = [
     "node_url",
     "node_host",
     "node_port",
@@ -36,6 +39,7 @@ pub const PLACEHOLDERS: [&str; 12] = [
     "certificate",
     "key",
     "next",
+    "tip",
 ];
 
 /// A plan.
@@ -79,6 +83,8 @@ pub struct ChainPlan {
     pub servers: Option<Vec<String>>,
     /// Only these suites; all of the plan if left out.
     pub suites: Option<Vec<String>>,
+    /// Only so many clients at a time in the suite `concurrency`; all of the plan if left out.
+    pub most_clients: Option<u32>,
     /// Times that each server is measured on it; the plan's if left out.
     pub rounds: Option<u32>,
     /// Rounds that begin with an empty store on it; the build suite's if left out.
@@ -153,11 +159,18 @@ pub struct ServerPlan {
     pub plain_arguments: Vec<String>,
     /// Text of the file at `{config}`.
     pub config: Option<String>,
+    /// Text at the end of that file when it is to speak TLS, with or in place of `tls_arguments`.
+    pub tls_config: Option<String>,
     /// How to tell that its index holds the whole chain.
     #[serde(default)]
     pub ready: Ready,
+    /// How to tell that it has done what it goes on with in the background after that, before anything but the build is measured.
+    pub settled: Option<Ready>,
     /// The folder whose size is the index', `{data}` unless told.
     pub index: Option<String>,
+    /// Parts of that folder that are counted apart: a name each, with the files by their paths in it. `*` stands for any letters but `/`.
+    #[serde(default)]
+    pub parts: BTreeMap<String, Vec<String>>,
     /// The program's file holds its version after this text (Go writes the modules of a program into it).
     pub version_after: Option<String>,
     /// Arguments that make the program say its version; `GetLightdInfo` is asked without.
@@ -177,6 +190,8 @@ pub struct Ready {
     pub log_file: Option<String>,
     /// This address answers 200 to a GET.
     pub http: Option<String>,
+    /// And with a page that has this line.
+    pub http_line: Option<String>,
 }
 
 /// The suites' names with their versions, in the order in which they run.
@@ -333,14 +348,43 @@ impl ServerPlan {
             .chain(&self.plain_arguments)
             .chain(self.tls_arguments.iter().flatten())
             .chain(&self.config)
+            .chain(&self.tls_config)
             .chain(&self.index)
-            .chain(&self.ready.log)
-            .chain(&self.ready.log_file)
-            .chain(&self.ready.http);
+            .chain(self.ready.texts())
+            .chain(self.settled.iter().flat_map(Ready::texts));
         for text in texts {
             fill(text, |_| Some(String::new()))?;
         }
+        ensure!(
+            self.tls_config.is_none() || self.config.is_some(),
+            "tls_config: it is the end of config, and there is none"
+        );
+        for rule in [Some(&self.ready), self.settled.as_ref()] {
+            ensure!(
+                rule.is_none_or(|rule| rule.http_line.is_none() || rule.http.is_some()),
+                "http_line: of which page? http names it"
+            );
+        }
+        ensure!(
+            self.parts
+                .iter()
+                .all(|(name, files)| !name.is_empty() && !files.is_empty()),
+            "parts: a name and at least one pattern each"
+        );
         Ok(())
+    }
+
+    /// Whether the plan knows how it is told to speak TLS.
+    pub fn speaks_tls(&self) -> bool {
+        self.tls_arguments.is_some() || self.tls_config.is_some()
+    }
+}
+
+impl Ready {
+    /// Its texts with words in braces.
+    fn texts(&self) -> impl Iterator<Item = &String> {
+        let all = [&self.log, &self.log_file, &self.http, &self.http_line];
+        all.into_iter().flatten()
     }
 }
 

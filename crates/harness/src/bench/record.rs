@@ -50,6 +50,9 @@ pub struct Run {
     pub servers: Vec<ServerInfo>,
     /// What it stood on.
     pub chains: Vec<ChainInfo>,
+    /// What is to be known about the run as a whole, for people: a tool that was not there.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
 }
 
 /// The machine of a run.
@@ -162,6 +165,12 @@ pub struct Measurement {
     /// Why there is no figure: the server failed, answered wrongly or too late, or cannot do it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
+    /// The same figure as `ghz` found it, right after ours. It looks at status codes only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ghz: Option<f64>,
+    /// Why `ghz` was asked and found none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ghz_error: Option<String>,
 }
 
 /// A server's process at one moment. CPU and disk are sums since its start.

@@ -15,6 +15,7 @@ use anyhow::{Context, Result, anyhow};
 
 use super::{
     figures::Recorder,
+    ghz::Ghz,
     ground::{Ground, GroundNode},
     machine::{self, Cores, hold_to},
     plan::{ChainPlan, Kind, Plan, SUITES, ServerPlan, plain_name},
@@ -49,12 +50,18 @@ fn limits_part(kind: Kind) -> &'static [&'static str] {
     }
 }
 
-/// Runs `plan`, whose text is `text`, into `folder`. `harness` is the program `lightship-harness`.
+/// Runs `plan`, whose text is `text`, into `folder`. `harness` is the program `lightship-harness`; `chains` a folder in which forged chains are kept, or taken from.
 ///
 /// # Errors
 ///
 /// When a chain cannot be made or the record not be written. What a server does wrong is a line in the record, not an error.
-pub fn run(plan: &Plan, text: &str, folder: &RunFolder, harness: &Path) -> Result<Summary> {
+pub fn run(
+    plan: &Plan,
+    text: &str,
+    folder: &RunFolder,
+    harness: &Path,
+    chains: Option<&Path>,
+) -> Result<Summary> {
     let cores = match plan.pin {
         true => Some(Cores::split()?),
         false => None,
@@ -80,13 +87,16 @@ pub fn run(plan: &Plan, text: &str, folder: &RunFolder, harness: &Path) -> Resul
         .prefix(WORK_PREFIX)
         .tempdir_in(folder.path())?;
     let authority = Authority::make(work.path())?;
+    let ghz = second_opinion(plan, work.path(), &mut record)?;
+    let chains = chains.unwrap_or(work.path());
     let mut summary = Summary::default();
     for chain in &plan.chains {
         if !plan.servers.iter().any(|server| chain.carries(server)) {
             continue;
         }
         eprintln!("chain {}: preparing", chain.name);
-        let ground = Ground::prepare(chain, harness, work.path(), plan.seed, &folder.log("node"))
+        let log = folder.log("node");
+        let ground = Ground::prepare(chain, harness, (work.path(), chains), plan.seed, &log)
             .with_context(|| format!("chain '{}'", chain.name))?;
         record.chains.push(ground.info.clone());
         folder.write_run(&record)?;
@@ -114,6 +124,8 @@ pub fn run(plan: &Plan, text: &str, folder: &RunFolder, harness: &Path) -> Resul
                     authority: &authority,
                     folder,
                     work: work.path(),
+                    chains,
+                    ghz: ghz.as_ref(),
                     round,
                 };
                 eprintln!("  round {round}: {} on {}", server.name, chain.name);
@@ -143,6 +155,23 @@ pub fn run(plan: &Plan, text: &str, folder: &RunFolder, harness: &Path) -> Resul
     Ok(summary)
 }
 
+/// The ghz of the plan; that there is none is a remark in the record, not an error.
+fn second_opinion(plan: &Plan, work: &Path, record: &mut Run) -> Result<Option<Ghz>> {
+    let Some(wanted) = plan.suites.rpc.as_ref().and_then(|rpc| rpc.ghz.as_ref()) else {
+        return Ok(None);
+    };
+    let folder = work.join("ghz");
+    fs::create_dir_all(&folder)?;
+    let found = Ghz::find(&wanted.program, &folder);
+    let note = match &found {
+        Ok(ghz) => format!("second opinion on calls: ghz {}", ghz.version),
+        Err(error) => format!("no second opinion on calls: {error:#}"),
+    };
+    eprintln!("{note}");
+    record.notes.push(note);
+    Ok(found.ok())
+}
+
 /// One server in one round.
 struct Turn<'a> {
     plan: &'a Plan,
@@ -154,6 +183,8 @@ struct Turn<'a> {
     authority: &'a Authority,
     folder: &'a RunFolder,
     work: &'a Path,
+    chains: &'a Path,
+    ghz: Option<&'a Ghz>,
     round: u32,
 }
 
@@ -170,6 +201,7 @@ impl Turn<'_> {
             server: &self.server.name,
             round: self.round,
             suite: "build-1",
+            part: "",
             failures: 0,
         }
     }
@@ -223,6 +255,7 @@ impl Turn<'_> {
             plan: self.plan,
             setting: &setting,
             recorder,
+            ghz: self.ghz,
         };
         let mut server = Server::start(&setting, false)?;
         stage.recorder.suite = "build-1";
@@ -258,7 +291,8 @@ impl Turn<'_> {
                     suites::ranges(&mut stage, &server, plan)
                 })?,
                 "concurrency" => on(&plans.concurrency, |plan| {
-                    suites::concurrency(&mut stage, &server, plan)
+                    let most = self.chain.most_clients.unwrap_or(u32::MAX);
+                    suites::concurrency(&mut stage, &server, plan, most)
                 })?,
                 "download" => on(&plans.download, |plan| {
                     suites::download(&mut stage, &server, plan)
@@ -291,13 +325,14 @@ impl Turn<'_> {
                 .check_running()
                 .with_context(|| format!("after {suite}"))?;
         }
-        let off = plans.latency.as_ref().filter(|plan| {
-            runs("latency-1") && self.server.kind == Kind::Program && !plan.node_off.is_empty()
-        });
-        if let Some(plan) = off {
-            stage.recorder.suite = "latency-1";
-            server.suite("latency-1");
-            suites::latency_without_node(&mut stage, &server, plan)?;
+        // A limit has no node, and a node's own service goes with it.
+        let may = |suite| runs(suite) && self.server.kind == Kind::Program;
+        let latency = plans.latency.as_ref();
+        let latency = latency.filter(|plan| may("latency-1") && !plan.node_off.is_empty());
+        let rpc = plans.rpc.as_ref();
+        let rpc = rpc.filter(|plan| may("rpc-1") && !plan.node_off.is_empty());
+        if latency.is_some() || rpc.is_some() {
+            suites::without_node(&mut stage, &server, latency, rpc)?;
         }
         server.stop().map(drop)
     }
@@ -316,8 +351,8 @@ impl Turn<'_> {
         let Some(plan) = &self.plan.suites.tls else {
             return Ok(server);
         };
-        if !server.own_process() || self.server.tls_arguments.is_none() {
-            let error = anyhow!("it cannot speak TLS, or the plan has no tls_arguments for it");
+        if !server.own_process() || !self.server.speaks_tls() {
+            let error = anyhow!("it cannot speak TLS, or the plan does not say how");
             stage.recorder.failure("all cases", "throughput", &error)?;
             return Ok(server);
         }
@@ -347,13 +382,15 @@ impl Turn<'_> {
 
     /// A command line as others may repeat it.
     fn shown(&self, command: &[String]) -> Vec<String> {
-        let work = self.work.to_string_lossy();
+        let places = [(self.work, "WORK"), (self.chains, "CHAINS")];
         command
             .iter()
             .enumerate()
             .map(|(at, word)| match at {
                 0 => file_name(word),
-                _ => word.replace(&*work, "WORK"),
+                _ => places.iter().fold(word.clone(), |word, (place, name)| {
+                    word.replace(&*place.to_string_lossy(), name)
+                }),
             })
             .collect()
     }

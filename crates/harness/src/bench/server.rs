@@ -16,10 +16,11 @@ use anyhow::{Context, Result, bail, ensure};
 use prost::Message;
 
 use super::{
+    disk::IndexBytes,
     falsify::Falsifier,
     ground::{Ground, GroundNode},
     machine::{Cores, hold_to, own_cores},
-    plan::{Kind, ServerPlan, fill},
+    plan::{Kind, Ready, ServerPlan, fill},
     tls::Authority,
     usage::{Sampler, Usage},
     wire::{Wire, framed},
@@ -95,17 +96,21 @@ impl Server {
             Kind::Program => Command::new(program(&plan.program)?),
             _ => Command::new(&setting.ground.harness),
         };
+        if tls && !plan.speaks_tls() {
+            bail!("it cannot speak TLS, or the plan has neither tls_arguments nor tls_config");
+        }
         if let Some(text) = &plan.config {
-            fs::write(setting.folder.join("config"), fill(text, value)?)?;
+            let more = plan.tls_config.as_deref().filter(|_| tls);
+            let text = format!("{text}{}", more.unwrap_or_default());
+            fs::write(setting.folder.join("config"), fill(&text, value)?)?;
         }
         match plan.kind {
             Kind::Program => {
-                let more = match (tls, &plan.tls_arguments) {
-                    (false, _) => &plan.plain_arguments,
-                    (true, Some(more)) => more,
-                    (true, None) => bail!("it cannot speak TLS, or the plan has no tls_arguments"),
+                let more = match tls {
+                    false => Some(&plan.plain_arguments),
+                    true => plan.tls_arguments.as_ref(),
                 };
-                for argument in plan.arguments.iter().chain(more) {
+                for argument in plan.arguments.iter().chain(more.into_iter().flatten()) {
                     command.arg(fill(argument, value)?);
                 }
             }
@@ -277,9 +282,25 @@ impl Server {
             "its latest block is {}, not {tip}",
             latest.height
         );
-        let rule = &setting.plan.ready;
+        self.look(setting, tip, &setting.plan.ready)
+    }
+
+    /// Looks once whether it has ended what it does in the background after its index holds the chain up to `tip`.
+    ///
+    /// # Errors
+    ///
+    /// When it has not, with what is missing.
+    pub fn look_settled(&self, setting: &Setting<'_>, tip: u32) -> Result<()> {
+        match &setting.plan.settled {
+            None => Ok(()),
+            Some(rule) => self.look(setting, tip, rule),
+        }
+    }
+
+    fn look(&self, setting: &Setting<'_>, tip: u32, rule: &Ready) -> Result<()> {
         let value = |word: &str| match word {
             "next" => Some((tip + 1).to_string()),
+            "tip" => Some(tip.to_string()),
             word => setting.value(word, self.address, self.http),
         };
         if let Some(text) = &rule.log {
@@ -297,24 +318,31 @@ impl Server {
                 .timeout_global(Some(LOOK_PATIENCE))
                 .build()
                 .into();
-            agent.get(&url).call().with_context(|| url.clone())?;
+            let mut page = agent.get(&url).call().with_context(|| url.clone())?;
+            if let Some(line) = &rule.http_line {
+                let line = fill(line, value)?;
+                let page = page.body_mut().read_to_string()?;
+                let found = page.lines().any(|told| told == line);
+                ensure!(found, "{url} has no line '{line}'");
+            }
         }
         Ok(())
     }
 
-    /// The size of its index on the disk, in bytes.
+    /// The size of its index on the disk, and of the parts that the plan counts apart.
     ///
     /// # Errors
     ///
     /// When the folder cannot be read.
-    pub fn index_bytes(&self, setting: &Setting<'_>) -> Result<u64> {
-        match &setting.plan.index {
-            None => bytes_below(&self.data),
+    pub fn index_bytes(&self, setting: &Setting<'_>) -> Result<IndexBytes> {
+        let folder = match &setting.plan.index {
+            None => self.data.clone(),
             Some(folder) => {
                 let value = |word: &str| setting.value(word, self.address, self.http);
-                bytes_below(Path::new(&fill(folder, value)?))
+                PathBuf::from(fill(folder, value)?)
             }
-        }
+        };
+        IndexBytes::of(&folder, &setting.plan.parts)
     }
 
     /// What it says of its version.
@@ -399,7 +427,11 @@ pub fn latest(wire: &mut Wire) -> Result<BlockId> {
 }
 
 /// A program by its path, or by its name: beside this one, or in `PATH`. `$NAME` at the beginning is a variable of the environment.
-fn program(named: &str) -> Result<PathBuf> {
+///
+/// # Errors
+///
+/// When it is not there.
+pub fn program(named: &str) -> Result<PathBuf> {
     let named = match named.strip_prefix('$') {
         None => named.to_owned(),
         Some(rest) => {
@@ -445,24 +477,6 @@ fn word_after(bytes: &[u8], text: &str) -> Option<String> {
             return String::from_utf8(word).ok();
         }
     }
-}
-
-/// The sizes of all files below a folder.
-///
-/// # Errors
-///
-/// When it cannot be read.
-pub fn bytes_below(folder: &Path) -> Result<u64> {
-    let mut bytes = 0;
-    for entry in fs::read_dir(folder).with_context(|| folder.display().to_string())? {
-        let entry = entry?;
-        bytes += match entry.file_type()?.is_dir() {
-            true => bytes_below(&entry.path())?,
-            // Sparse files count what they take, not what they claim.
-            false => std::os::unix::fs::MetadataExt::blocks(&entry.metadata()?) * 512,
-        };
-    }
-    Ok(bytes)
 }
 
 #[cfg(test)]

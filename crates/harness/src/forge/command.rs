@@ -83,14 +83,7 @@ pub fn write(
     trees: Trees,
 ) -> Result<(file::Summary, Holdings)> {
     let mut forge = Forge::new(settings);
-    let origin = format!(
-        "lightship-harness forge --profile {} --blocks {} --seed {} --branch-every {} --wallet-thousandths {}",
-        settings.profile,
-        settings.blocks,
-        settings.seed,
-        settings.branch_every,
-        settings.wallet_thousandths
-    );
+    let origin = origin(&settings);
     let about = About::new("regtest", &forge.plan().activations, origin);
     let mut writer = ChainWriter::create(path, &about, trees)?;
     for forged in &mut forge {
@@ -100,6 +93,18 @@ pub fn write(
         }
     }
     Ok((writer.finish()?, forge.holdings()))
+}
+
+/// What a chain file that was made with `settings` says of its origin.
+pub fn origin(settings: &Settings) -> String {
+    format!(
+        "lightship-harness forge --profile {} --blocks {} --seed {} --branch-every {} --wallet-thousandths {}",
+        settings.profile,
+        settings.blocks,
+        settings.seed,
+        settings.branch_every,
+        settings.wallet_thousandths
+    )
 }
 
 /// Makes the index of a chain file anew, for one that was appended to or came without.

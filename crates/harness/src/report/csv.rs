@@ -60,8 +60,23 @@ fn better(better: Better) -> String {
 
 fn measurements(study: &Study) -> String {
     let mut sheet = Sheet::new(&[
-        "run", "suite", "chain", "server", "case", "round", "metric", "unit", "value", "better",
-        "count", "digest", "least", "most", "error",
+        "run",
+        "suite",
+        "chain",
+        "server",
+        "case",
+        "round",
+        "metric",
+        "unit",
+        "value",
+        "better",
+        "count",
+        "digest",
+        "least",
+        "most",
+        "error",
+        "ghz",
+        "ghz_error",
     ]);
     for run in &study.runs {
         for each in &run.measurements {
@@ -81,6 +96,8 @@ fn measurements(study: &Study) -> String {
                 number(each.spread.map(|[least, _]| least)),
                 number(each.spread.map(|[_, most]| most)),
                 each.error.clone().unwrap_or_default(),
+                number(each.ghz),
+                each.ghz_error.clone().unwrap_or_default(),
             ]);
         }
     }
@@ -111,6 +128,8 @@ fn summary(study: &Study) -> String {
         "count_max",
         "digests",
         "errors",
+        "ghz",
+        "ghz_errors",
     ]);
     for run in &study.runs {
         for section in &run.sections {
@@ -154,6 +173,8 @@ fn summary(study: &Study) -> String {
                             cell.count[1].to_string(),
                             cell.digests.join(" "),
                             errors.join("; "),
+                            number(cell.ghz),
+                            cell.ghz_errors.join("; "),
                         ]);
                     }
                 }

@@ -269,19 +269,21 @@ fn direction(table: &Table) -> &'static str {
     }
 }
 
-fn figures_head(page: &mut String, first: &str, columns: &[Column]) {
+fn figures_head(page: &mut String, first: &str, columns: &[Column], ghz: bool) {
     let mut head = vec![first.to_owned()];
     head.extend(columns.iter().map(|column| match column.limit {
         true => format!("{} (limit)", text(&column.name)),
         false => text(&column.name),
     }));
+    head.extend(ghz.then(|| "ghz".to_owned()));
     head.push("answers".to_owned());
     table_head(page, &head);
 }
 
-fn figures_row(page: &mut String, name: &str, columns: &[Column], row: &Row) {
+fn figures_row(page: &mut String, name: &str, columns: &[Column], row: &Row, ghz: bool) {
     let cells = columns.iter().zip(&row.cells);
-    let cells: Vec<String> = cells.map(|(column, cell)| figures(column, cell)).collect();
+    let mut cells: Vec<String> = cells.map(|(column, cell)| figures(column, cell)).collect();
+    cells.extend(ghz.then(|| second_opinion(columns, row)));
     line(
         page,
         format_args!(
@@ -300,7 +302,7 @@ fn flat(page: &mut String, section: &Section) {
     if let Some(row) = first.rows.first() {
         line(page, format_args!("\n{}", text(&row.case)));
     }
-    figures_head(page, "measured", &first.servers);
+    figures_head(page, "measured", &first.servers, false);
     for table in &section.tables {
         let name = format!(
             "{}, {} ({})",
@@ -309,7 +311,7 @@ fn flat(page: &mut String, section: &Section) {
             direction(table)
         );
         for row in &table.rows {
-            figures_row(page, &name, &table.servers, row);
+            figures_row(page, &name, &table.servers, row, false);
         }
     }
 }
@@ -324,9 +326,9 @@ fn metric(page: &mut String, table: &Table) {
             direction(table)
         ),
     );
-    figures_head(page, "case", &table.servers);
+    figures_head(page, "case", &table.servers, table.ghz);
     for row in &table.rows {
-        figures_row(page, &text(&row.case), &table.servers, row);
+        figures_row(page, &text(&row.case), &table.servers, row, table.ghz);
     }
 }
 
@@ -357,6 +359,20 @@ fn figures(column: &Column, cell: &Cell) -> String {
         parts.push(format!("{times} x {}", text(error)));
     }
     parts.join(" ")
+}
+
+/// What ghz found of each server, beside our own figures of the row.
+fn second_opinion(columns: &[Column], row: &Row) -> String {
+    let told = columns.iter().zip(&row.cells).flat_map(|(column, cell)| {
+        let name = text(&column.name);
+        let found = cell.ghz.map(|found| format!("{name} {}", figure(found)));
+        let errors = cell.ghz_errors.iter();
+        let errors: Vec<String> = errors
+            .map(|error| format!("{name}: {}", text(error)))
+            .collect();
+        found.into_iter().chain(errors)
+    });
+    told.collect::<Vec<_>>().join(", ")
 }
 
 fn proof(columns: &[Column], row: &Row) -> String {

@@ -85,6 +85,8 @@ pub struct Table {
     pub better: Better,
     /// Whether servers are held against each other by it: not where who does more in a given time also takes more.
     pub compared: bool,
+    /// Whether ghz gave a second opinion on a row: it has a column of its own then.
+    pub ghz: bool,
     /// The columns: names of servers, then of limits.
     pub servers: Vec<Column>,
     /// A row a case.
@@ -136,6 +138,10 @@ pub struct Cell {
     pub digests: Vec<String>,
     /// Why rounds gave no figure, each reason once, with how often.
     pub errors: Vec<(String, usize)>,
+    /// The middle of what ghz found of the same in those rounds.
+    pub ghz: Option<f64>,
+    /// Why it found nothing, each reason once.
+    pub ghz_errors: Vec<String>,
 }
 
 /// Whether answers agree.
@@ -190,6 +196,10 @@ impl Study {
                     let compatibility = compat::read(path, &mut study.notes);
                     let notes = folder.notes.iter().map(|note| format!("{name}: {note}"));
                     study.notes.extend(notes);
+                    let notes = folder.run.notes.iter();
+                    study
+                        .notes
+                        .extend(notes.map(|note| format!("{name}: {note}")));
                     study.add(name, folder, compatibility);
                 }
                 Err(error) => study.notes.push(format!("{name}: not read: {error:#}")),
@@ -230,6 +240,13 @@ impl Study {
 }
 
 impl RunFacts {
+    /// Blocks of the chain that a section is about; 0 if the run does not say.
+    pub(super) fn blocks_of(&self, section: &Section) -> u64 {
+        let mut chains = self.run.chains.iter();
+        let chain = chains.find(|chain| chain.name == section.chain);
+        chain.map_or(0, |chain| chain.blocks)
+    }
+
     /// Name and start: what tells runs apart.
     pub fn title(&self) -> String {
         match self.run.name.is_empty() {

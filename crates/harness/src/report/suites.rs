@@ -9,7 +9,7 @@ pub(super) struct Known {
     pub(super) about: &'static str,
 }
 
-const ABOUT: [(&str, &str); 12] = [
+const ABOUT: [(&str, &str); 13] = [
     (
         "build",
         "From an empty store to the whole chain: the first answer, the tip, CPU and disk on the way, and the size of what is kept.",
@@ -49,6 +49,10 @@ const ABOUT: [(&str, &str); 12] = [
         "From a transaction's coming until each open stream has it.",
     ),
     ("idle", "What a server takes when nobody asks."),
+    (
+        "index",
+        "The whole program that builds an index over JSON-RPC, against bare fetching and decoding of the same blocks.",
+    ),
 ];
 
 /// What is known of a suite, by its name with or without a version.

@@ -115,6 +115,31 @@ pub struct RpcPlan {
     pub time: Duration,
     /// Only these methods; all if left out.
     pub methods: Option<Vec<String>>,
+    /// Methods that are asked once more at the very end, when the node has been killed.
+    #[serde(default)]
+    pub node_off: Vec<String>,
+    /// A second opinion.
+    pub ghz: Option<GhzPlan>,
+}
+
+/// The same cases once more by `ghz`, where it is installed.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct GhzPlan {
+    /// The program: a path, or a name to be found in `PATH`.
+    #[serde(default = "ghz")]
+    pub program: String,
+    /// Of which methods.
+    pub methods: Vec<String>,
+    /// With how many workers, of those that the suite has.
+    pub workers: Vec<u32>,
+    /// How long each case takes.
+    #[serde(deserialize_with = "duration")]
+    pub time: Duration,
+}
+
+fn ghz() -> String {
+    "ghz".to_owned()
 }
 
 /// The same over TLS.

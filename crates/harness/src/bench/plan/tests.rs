@@ -52,6 +52,18 @@ fn a_plan_that_does_not_hold_together_is_refused() {
         ("forge = {", "regtest = true\nforge = {", "one of"),
         ("sizes = [10, 100]", "sizes = [0]", "sizes"),
         ("[[servers]]", "servers = [\"x\"]\n[[servers]]", "no 'x'"),
+        ("[suites", "tls_config = \"[tls]\"\n[suites", "tls_config"),
+        (
+            "[suites",
+            "ready = { http_line = \"ok\" }\n[suites",
+            "http_line",
+        ),
+        (
+            "[suites",
+            "settled = { http = \"{x}\" }\n[suites",
+            "placeholders",
+        ),
+        ("[suites", "parts = { trees = [] }\n[suites", "parts"),
     ] {
         let text = SMALL.replace(old, new);
         assert_ne!(text, SMALL, "{old}");

@@ -30,7 +30,13 @@ pub fn build(
 ) -> Result<()> {
     let case = "from an empty store";
     let came = come_up(stage, server, patience);
-    let (first, newest, whole) = match came {
+    // What it used to come to the tip; what goes on after that is its background's.
+    let used = came.and_then(|times| {
+        let usage = server.usage()?;
+        let settled = settle(stage, server, patience)?;
+        Ok((times, usage, settled))
+    });
+    let ((first, newest, whole), usage, settled) = match used {
         Ok(times) => times,
         Err(error) => {
             if recorded {
@@ -46,9 +52,8 @@ pub fn build(
         let error = anyhow::anyhow!("the service is the node's own and builds nothing");
         return stage.recorder.failure(case, "to tip", &error);
     }
-    let usage = server.usage()?;
-    let index = server.index_bytes(stage.setting)?;
     let ground = stage.setting.ground;
+    let index = server.index_bytes(stage.setting)?;
     // Proved by every block of the chain, read once, outside of what is timed.
     let target = stage.target(server, None);
     server.falsify(true);
@@ -58,23 +63,38 @@ pub fn build(
     let outcome = proved.map(|digest| {
         let wire = ground.expected.range(0, ground.tip.into());
         let wire = wire.map_or(f64::NAN, |bytes| bytes.len() as f64);
-        let figures = vec![
+        let mut figures = vec![
             Figure::lower("first answer", "s", first),
             Figure::lower("first newest blocks", "s", newest),
             Figure::lower("to tip", "s", whole),
             Figure::higher("throughput", "blocks/s", blocks / whole),
             Figure::lower("server cpu", "CPU s", usage.cpu()),
-            Figure::lower("index size", "MB", index as f64 / 1e6),
+            Figure::lower("index size", "MB", index.all as f64 / 1e6),
             Figure::lower(
                 "index size to blocks served",
                 "of their bytes",
-                index as f64 / wire,
+                index.all as f64 / wire,
             ),
             Figure::lower("read", "MB", usage.read_bytes as f64 / 1e6),
             Figure::lower("written", "MB", usage.written_bytes as f64 / 1e6),
             Figure::lower("rss peak", "MB", usage.rss_peak as f64 / 1e6),
             Figure::lower("rss anon", "MB", usage.rss_anon as f64 / 1e6),
         ];
+        if let Some((seconds, cpu)) = settled {
+            figures.push(Figure::lower("settled", "s", seconds));
+            figures.push(Figure::lower("server cpu until settled", "CPU s", cpu));
+        }
+        if !index.parts.is_empty() {
+            figures.push(Figure::lower(
+                "index size to blocks served, parts apart",
+                "of their bytes",
+                index.rest() as f64 / wire,
+            ));
+        }
+        for (name, bytes) in &index.parts {
+            let metric = format!("index size, {name}");
+            figures.push(Figure::lower(metric, "MB", *bytes as f64 / 1e6));
+        }
         let proof = Proof {
             count: u64::from(ground.tip) + 1,
             digest: Some(digest),
@@ -82,6 +102,26 @@ pub fn build(
         (proof, figures)
     });
     stage.outcome(case, "to tip", outcome)
+}
+
+/// Waits until the server has done what it goes on with in the background, if the plan knows how that is told. Gives the seconds since the start and its CPU
+/// seconds until then.
+fn settle(
+    stage: &Stage<'_, '_>,
+    server: &Server,
+    patience: Duration,
+) -> Result<Option<(f64, f64)>> {
+    if stage.setting.plan.settled.is_none() {
+        return Ok(None);
+    }
+    let tip = stage.setting.ground.tip;
+    server.wait(patience, || {
+        server
+            .look_settled(stage.setting, tip)
+            .context("it has not settled")
+    })?;
+    let seconds = server.started.elapsed().as_secs_f64();
+    Ok(Some((seconds, server.usage()?.cpu())))
 }
 
 /// Seconds from the start to the first answer, to the newest blocks, to the whole chain.

@@ -27,6 +27,8 @@ const UNARY: [&str; 9] = [
     "GetAddressUtxos",
 ];
 
+/// Ends the names of cases that were measured without the node.
+const NODE_OFF: &str = ", node off";
 /// A server has noticed by then.
 const NODE_GONE: Duration = Duration::from_secs(3);
 
@@ -44,31 +46,45 @@ pub fn latency(stage: &mut Stage<'_, '_>, server: &Server, plan: &LatencyPlan) -
     Ok(())
 }
 
-/// Calls one after the other after the node has ended. The chain may have moved before, so only questions about old blocks have the same answers; those
-/// about tree states are left out where a stand-in hashes them.
+/// Single calls after the node has ended, as `latency.node_off` and `rpc.node_off` say. The chain may have moved before, so only questions about
+/// old blocks have the same answers; those about tree states are left out where a stand-in hashes them.
 ///
 /// # Errors
 ///
 /// If the node cannot be ended, or the record not be written.
-pub fn latency_without_node(
+pub fn without_node(
     stage: &mut Stage<'_, '_>,
     server: &Server,
-    plan: &LatencyPlan,
+    latency: Option<&LatencyPlan>,
+    rpc: Option<&RpcPlan>,
 ) -> Result<()> {
     stage.setting.node.end()?;
     std::thread::sleep(NODE_GONE);
     let ground = stage.setting.ground;
     // Nobody can know tree states without the node whose stand-in hash they have.
     let known = |name: &&String| ground.has_true_trees() || !name.contains("TreeState");
-    for name in plan.node_off.iter().filter(known) {
-        let case = format!("{name}, node off");
-        let method = stage.setting.ground.method(name);
-        let outcome = method
-            .with_context(|| format!("latency.node_off: the bench does not ask {name}"))
-            .and_then(|method| Asked::prove(server, None, method))
-            .and_then(|asked| asked.latency(plan.requests, plan.time));
-        stage.outcome(&case, "p50", outcome)?;
+    let prove = |name: &str| -> Result<Asked<'_>> {
+        let method = ground.method(name);
+        let method = method.with_context(|| format!("node_off: the bench does not ask {name}"))?;
+        Asked::prove(server, None, method)
+    };
+    if let Some(plan) = latency {
+        (stage.recorder.suite, stage.recorder.part) = ("latency-1", NODE_OFF);
+        server.suite("latency-1");
+        for name in plan.node_off.iter().filter(known) {
+            let outcome = prove(name).and_then(|asked| asked.latency(plan.requests, plan.time));
+            stage.outcome(name, "p50", outcome)?;
+        }
     }
+    if let Some(plan) = rpc {
+        stage.recorder.suite = "rpc-1";
+        server.suite("rpc-1");
+        for name in plan.node_off.iter().filter(known) {
+            let asked = prove(name);
+            by_workers(stage, name, &asked, plan)?;
+        }
+    }
+    stage.recorder.part = "";
     Ok(())
 }
 
@@ -84,7 +100,7 @@ pub fn ranges(stage: &mut Stage<'_, '_>, server: &Server, plan: &RangesPlan) -> 
     Ok(())
 }
 
-/// Ranges by many clients.
+/// Ranges by many clients, `most` of them at a time.
 ///
 /// # Errors
 ///
@@ -93,9 +109,10 @@ pub fn concurrency(
     stage: &mut Stage<'_, '_>,
     server: &Server,
     plan: &ConcurrencyPlan,
+    most: u32,
 ) -> Result<()> {
     for size in &plan.sizes {
-        for clients in &plan.clients {
+        for clients in plan.clients.iter().filter(|clients| **clients <= most) {
             drained(stage, server, (*size, *clients), plan.time, None)?;
         }
     }
@@ -142,18 +159,40 @@ pub fn rpc(stage: &mut Stage<'_, '_>, server: &Server, plan: &RpcPlan) -> Result
             None => UNARY.contains(&method.name),
             Some(names) => names.iter().any(|name| name == method.name),
         };
-        if !wanted {
-            continue;
+        if wanted {
+            let asked = Asked::prove(server, None, method);
+            by_workers(stage, method.name, &asked, plan)?;
         }
-        let asked = Asked::prove(server, None, method);
-        for workers in &plan.workers {
-            let case = format!("{}, {}", method.name, counted(*workers, "worker"));
-            let outcome = match &asked {
-                Ok(asked) => asked.throughput(*workers, plan.time),
-                Err(error) => Err(anyhow::anyhow!("{error:#}")),
-            };
-            stage.outcome(&case, "throughput", outcome)?;
-        }
+    }
+    Ok(())
+}
+
+/// One method by each number of workers; where the plan wants it, ghz does the same right after.
+fn by_workers(
+    stage: &mut Stage<'_, '_>,
+    name: &str,
+    asked: &Result<Asked<'_>>,
+    plan: &RpcPlan,
+) -> Result<()> {
+    for workers in &plan.workers {
+        let case = format!("{name}, {}", counted(*workers, "worker"));
+        let outcome = match asked {
+            Ok(asked) => asked.throughput(*workers, plan.time),
+            Err(error) => Err(anyhow::anyhow!("{error:#}")),
+        };
+        let wanted = plan.ghz.as_ref().filter(|ghz| {
+            ghz.workers.contains(workers) && ghz.methods.iter().any(|each| each == name)
+        });
+        // Where ours found a wrong answer, a figure of one that does not look would mislead.
+        let outcome = match (outcome, asked, stage.ghz, wanted) {
+            (Ok((proof, figures)), Ok(asked), Some(ghz), Some(wanted)) => {
+                let opinion = asked.by_ghz(ghz, wanted, *workers);
+                let beside = figures.into_iter().map(|figure| figure.beside(&opinion));
+                Ok((proof, beside.collect()))
+            }
+            (outcome, ..) => outcome,
+        };
+        stage.outcome(&case, "throughput", outcome)?;
     }
     Ok(())
 }

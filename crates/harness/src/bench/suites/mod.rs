@@ -12,13 +12,14 @@ use anyhow::Result;
 
 use super::{
     figures::Recorder,
+    ghz::Ghz,
     plan::{Kind, Plan},
     server::{Server, Setting},
 };
 
 pub use life::{build, idle, restart};
 pub use live::{reorg, tip};
-pub use load::{concurrency, download, latency, latency_without_node, ranges, rpc, tls};
+pub use load::{concurrency, download, latency, ranges, rpc, tls, without_node};
 pub use mempool::mempool;
 
 /// What a suite runs on.
@@ -29,6 +30,8 @@ pub struct Stage<'a, 'b> {
     pub setting: &'a Setting<'a>,
     /// Where lines go.
     pub recorder: &'a mut Recorder<'b>,
+    /// Who gives a second opinion.
+    pub ghz: Option<&'a Ghz>,
 }
 
 impl Stage<'_, '_> {

@@ -10,15 +10,15 @@ use prost_reflect::{
     DescriptorPool, DynamicMessage, MessageDescriptor, ReflectMessage, UnknownField, Value,
 };
 
+use crate::proto::{DESCRIPTORS, SERVICE};
+
 /// Differences of one answer that are listed; a longer list helps nobody.
 const MOST_LISTED: usize = 40;
 /// Values are shown up to here.
 const MAX_VALUE_BYTES: usize = 120;
-const SERVICE: &str = "cash.z.wallet.sdk.rpc.CompactTxStreamer";
 
 static PROTOCOL: LazyLock<DescriptorPool> = LazyLock::new(|| {
-    DescriptorPool::decode(&include_bytes!(concat!(env!("OUT_DIR"), "/descriptors.bin"))[..])
-        .expect("the build script has compiled the protocol")
+    DescriptorPool::decode(DESCRIPTORS).expect("the build script has compiled the protocol")
 });
 
 /// A place where two answers differ.

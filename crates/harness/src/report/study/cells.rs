@@ -8,7 +8,7 @@ use crate::{
 
 pub(super) fn cell<'a>(measurements: impl Iterator<Item = &'a Measurement>) -> Cell {
     let mut cell = Cell::default();
-    let mut values = Vec::new();
+    let (mut values, mut ghz) = (Vec::new(), Vec::new());
     let (mut least, mut most) = (f64::INFINITY, f64::NEG_INFINITY);
     let mut counts: Option<[u64; 2]> = None;
     for measurement in measurements {
@@ -30,6 +30,12 @@ pub(super) fn cell<'a>(measurements: impl Iterator<Item = &'a Measurement>) -> C
         {
             cell.digests.push(digest.clone());
         }
+        ghz.extend(measurement.ghz.filter(|value| value.is_finite()));
+        if let Some(error) = &measurement.ghz_error
+            && !cell.ghz_errors.contains(error)
+        {
+            cell.ghz_errors.push(error.clone());
+        }
         if let Some(error) = &measurement.error {
             match cell.errors.iter_mut().find(|(known, _)| known == error) {
                 Some((_, times)) => *times += 1,
@@ -38,8 +44,10 @@ pub(super) fn cell<'a>(measurements: impl Iterator<Item = &'a Measurement>) -> C
         }
     }
     values.sort_by(f64::total_cmp);
+    ghz.sort_by(f64::total_cmp);
     cell.rounds = values.len();
-    cell.median = values.get(values.len().saturating_sub(1) / 2).copied();
+    cell.median = middle(&values);
+    cell.ghz = middle(&ghz);
     // With one round only, the spread within it is all there is.
     let single = values.len() == 1 && least <= most;
     cell.min = if single {
@@ -54,6 +62,11 @@ pub(super) fn cell<'a>(measurements: impl Iterator<Item = &'a Measurement>) -> C
     };
     cell.count = counts.unwrap_or_default();
     cell
+}
+
+/// The middle of sorted values; the lower middle of an even number.
+fn middle(sorted: &[f64]) -> Option<f64> {
+    sorted.get(sorted.len().saturating_sub(1) / 2).copied()
 }
 
 /// How near `value` comes to `other`: 1 if equal, below if worse. `None` where a ratio says nothing.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::{
-    Column, Section, Table,
+    Cell, Column, Row, Section, Table,
     cells::{cell, row},
 };
 use crate::{
@@ -55,6 +55,7 @@ pub(super) fn sections(columns: &[Column], measurements: &[Measurement]) -> Vec<
                 .map(|row| &row.case);
             Section {
                 flat: tables.len() > 1
+                    && !tables.iter().any(|table| table.ghz)
                     && tables.iter().all(|table| {
                         table.rows.len() == 1 && table.rows.first().map(|row| &row.case) == case
                     }),
@@ -182,12 +183,15 @@ fn table<'a>(
         }
         row
     });
+    let rows: Vec<Row> = rows.collect();
+    let asked = |cell: &Cell| cell.ghz.is_some() || !cell.ghz_errors.is_empty();
     Table {
+        ghz: rows.iter().any(|row| row.cells.iter().any(asked)),
         metric: metric.to_owned(),
         unit: unit.to_owned(),
         better,
         compared,
-        rows: rows.collect(),
+        rows,
         servers: columns.to_vec(),
     }
 }

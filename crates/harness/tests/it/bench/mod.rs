@@ -51,7 +51,7 @@ mempool = {{ subscribers = [1, 12], transactions = 1, patience = "20s" }}
 fn measured(text: &str, folder: &Path) -> Vec<Measurement> {
     let folder = RunFolder::create(folder).unwrap();
     let harness = Path::new(env!("CARGO_BIN_EXE_lightship-harness"));
-    run::run(&Plan::read(text).unwrap(), text, &folder, harness).unwrap();
+    run::run(&Plan::read(text).unwrap(), text, &folder, harness, None).unwrap();
     folder.measurements().unwrap()
 }
 

@@ -100,6 +100,7 @@ fn run(servers: &[(&str, ServerKind)]) -> Run {
             command: "lightship-harness forge --blocks 20000".to_owned(),
             digest: "cd".repeat(32),
         }],
+        notes: Vec::new(),
     }
 }
 
@@ -315,6 +316,100 @@ fn medians_ratios_and_winners_are_those_of_the_rounds() {
     let row = self::row(latency, "GetBlock");
     let theirs = of(latency, row, "zainod").to_best.unwrap();
     assert!((theirs - 21.0 / 900.0).abs() < 1e-9, "{theirs}");
+}
+
+#[test]
+fn what_ghz_found_stands_in_a_column_of_its_own_and_is_nobodys_win() {
+    let mut lines = Vec::new();
+    for (round, theirs) in (1..).zip([90.0, 110.0, 70.0]) {
+        for (server, pace) in [("lightship", 100.0), ("zainod", 10.0)] {
+            let case = "GetBlock, 64 workers";
+            let line = measurement(server, "rpc-1", case, "throughput", round, pace);
+            lines.push(Measurement {
+                ghz: (server == "lightship").then_some(theirs),
+                ghz_error: (server == "zainod").then(|| "2 calls of 9 failed".to_owned()),
+                ..line
+            });
+            let alone = "GetBlock, 1 worker";
+            lines.push(measurement(
+                server,
+                "rpc-1",
+                alone,
+                "throughput",
+                round,
+                pace,
+            ));
+        }
+    }
+    let servers = [
+        ("lightship", ServerKind::Server),
+        ("zainod", ServerKind::Server),
+    ];
+    let run = Run {
+        notes: vec!["second opinion on calls: ghz 0.120.0".to_owned()],
+        ..run(&servers)
+    };
+    let folder = write(&run, &lines);
+    let study = study(&folder);
+    let rates = table(&study, "rpc-1", "throughput");
+    assert!(rates.ghz);
+    let asked = row(rates, "GetBlock, 64 workers");
+    assert_eq!(of(rates, asked, "lightship").ghz, Some(90.0));
+    assert_eq!(of(rates, asked, "lightship").median, Some(100.0));
+    assert_eq!(of(rates, asked, "zainod").ghz, None);
+    let score = &study.runs[0].score[0];
+    assert_eq!((score.best, score.behind, score.failed), (2, 0, 0));
+    let (out, html) = report(&[&folder]);
+    let page = fs::read_to_string(out.path().join("report.md")).unwrap();
+    let told = "| ghz | answers |";
+    assert!(page.contains(told), "{page}");
+    assert!(page.contains("| lightship 90, zainod: 2 calls of 9 failed | agree |"));
+    assert!(page.contains("ghz 0.120.0"));
+    assert!(html.contains("<th>ghz</th>") && html.contains("<small>lightship 90</small>"));
+    // No column where nobody asked it.
+    let (out, html) = report(&[&whole()]);
+    let page = fs::read_to_string(out.path().join("report.md")).unwrap();
+    assert!(!page.contains("ghz") && !html.contains("<th>ghz</th>"));
+}
+
+#[test]
+fn an_index_is_held_to_its_target_without_the_parts_counted_apart() {
+    let size = |chain: &str, metric: &str, value: f64| Measurement {
+        chain: chain.to_owned(),
+        ..lower(
+            measurement(
+                "lightship",
+                "build-1",
+                "from an empty store",
+                metric,
+                1,
+                value,
+            ),
+            "of their bytes",
+        )
+    };
+    let whole = "index size to blocks served";
+    let apart = "index size to blocks served, parts apart";
+    let mut facts = run(&[("lightship", ServerKind::Server)]);
+    facts.chains.push(ChainInfo {
+        name: "longer".to_owned(),
+        blocks: 200_000,
+        ..ChainInfo::default()
+    });
+    let verdict = |lines: &[Measurement]| {
+        let folder = write(&facts, lines);
+        let judged = targets::judge(&study(&folder), "lightship");
+        let disk = judged
+            .into_iter()
+            .find(|each| each.what.starts_with("index on disk"));
+        disk.unwrap().verdict
+    };
+    assert_eq!(verdict(&[size("forged", whole, 1.2)]), Verdict::OtherTerms);
+    let both = [size("forged", whole, 1.2), size("forged", apart, 1.02)];
+    assert_eq!(verdict(&both), Verdict::Met);
+    // The longest chain of a run decides.
+    let longer = [size("forged", apart, 1.02), size("longer", apart, 1.04)];
+    assert_eq!(verdict(&longer), Verdict::NotMet);
 }
 
 #[test]
