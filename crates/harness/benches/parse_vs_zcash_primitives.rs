@@ -4,7 +4,7 @@
 //! with the ids hashed and once with the ids told, as a node's database tells them. Both on one thread, turn by turn, over the vendored blocks
 //! and, if `LIGHTSHIP_SHARED` names it, the wider collection; the ids of both must agree. Prints medians and ratios a set of blocks.
 //!
-//! Run with `cargo bench -p lightship-harness --bench parse_vs_zcash_primitives`.
+//! Run with `cargo bench -p lightship-harness --bench parse_vs_zcash_primitives`; `-- --out DIR` leaves the figures as `report` and `targets` read them.
 
 #![allow(
     clippy::unwrap_used,
@@ -24,6 +24,10 @@ use std::{
 use lightship_chain::{
     Height, RawBlock, RawTransaction, TreeSizes, TxId, compact::compact, parse::Block,
 };
+use lightship_harness::bench::{
+    machine,
+    record::{ChainInfo, Machine, Measurement, Run, RunFolder, ServerInfo},
+};
 use zcash_primitives::{block::BlockHeader, transaction::Transaction};
 use zcash_protocol::consensus::BranchId;
 
@@ -35,7 +39,45 @@ struct Loaded {
     ids: Vec<TxId>,
 }
 
+const OURS: &str = "lightship";
+const THEIRS: &str = "zcash_primitives";
+
 fn main() {
+    let arguments: Vec<String> = std::env::args().collect();
+    let out = arguments.iter().position(|word| word == "--out");
+    let out = out.map(|at| RunFolder::create(Path::new(&arguments[at + 1])).unwrap());
+    let mut run = Run {
+        name: "parse_vs_zcash_primitives".into(),
+        started: machine::now(),
+        machine: Machine::look(),
+        command: vec!["cargo".into(), "bench".into()],
+        servers: [OURS, THEIRS]
+            .map(|name| ServerInfo {
+                name: name.into(),
+                version: "of this checkout".into(),
+                ..ServerInfo::default()
+            })
+            .into(),
+        ..Run::default()
+    };
+    let mut lines = Vec::new();
+    measure(&mut lines);
+    if let Some(out) = out {
+        let sets: std::collections::BTreeSet<String> =
+            lines.iter().map(|line| line.chain.clone()).collect();
+        let chain = |name| ChainInfo {
+            name,
+            ..ChainInfo::default()
+        };
+        run.chains = sets.into_iter().map(chain).collect();
+        run.finished = machine::now();
+        run.machine.load_after = machine::load();
+        out.append(&lines).unwrap();
+        out.write_run(&run).unwrap();
+    }
+}
+
+fn measure(lines: &mut Vec<Measurement>) {
     let mut blocks: Vec<Vec<u8>> = Vec::new();
     let vectors = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../vectors/blocks");
     for file in fs::read_dir(vectors).unwrap() {
@@ -44,7 +86,7 @@ fn main() {
             blocks.push(fs::read(file).unwrap());
         }
     }
-    report("vendored", &blocks);
+    report("vendored", &blocks, lines);
     let Some(shared) = std::env::var_os("LIGHTSHIP_SHARED") else {
         println!(
             "LIGHTSHIP_SHARED does not name the wider collection: only vendored blocks were measured"
@@ -68,11 +110,12 @@ fn main() {
                 const_hex::decode(line["raw"].as_str().unwrap()).unwrap()
             })
             .collect();
-        report(&file.file_name().unwrap().to_string_lossy(), &blocks);
+        let name = file.file_name().unwrap().to_string_lossy();
+        report(name.split('.').next().unwrap(), &blocks, lines);
     }
 }
 
-fn report(name: &str, blocks: &[Vec<u8>]) {
+fn report(name: &str, blocks: &[Vec<u8>], lines: &mut Vec<Measurement>) {
     println!("\n{name}");
     println!(
         "| blocks | count | MB | theirs, us a block | ours, hashed | ratio | ours, told | ratio |"
@@ -104,6 +147,22 @@ fn report(name: &str, blocks: &[Vec<u8>]) {
                     black_box(block.after(TreeSizes::ZERO));
                 }
             }));
+        }
+        for (words, ours) in [("ids hashed", &hashed), ("ids told", &told)] {
+            for (server, times) in [(OURS, ours), (THEIRS, &theirs)] {
+                lines.extend(times.iter().zip(1..).map(|(seconds, round)| Measurement {
+                    suite: "parse-1".into(),
+                    chain: name.into(),
+                    server: server.into(),
+                    case: format!("{set}, {words}"),
+                    round,
+                    metric: "throughput".into(),
+                    unit: "blocks/s".into(),
+                    value: Some(blocks.len() as f64 / seconds),
+                    count: blocks.len() as u64,
+                    ..Measurement::default()
+                }));
+            }
         }
         let (theirs, hashed, told) = (median(theirs), median(hashed), median(told));
         let bytes: usize = blocks.iter().map(|block| block.bytes.len()).sum();

@@ -9,7 +9,7 @@ pub(super) struct Known {
     pub(super) about: &'static str,
 }
 
-const ABOUT: [(&str, &str); 13] = [
+const ABOUT: [(&str, &str); 14] = [
     (
         "build",
         "From an empty store to the whole chain: the first answer, the tip, CPU and disk on the way, and the size of what is kept.",
@@ -49,6 +49,10 @@ const ABOUT: [(&str, &str); 13] = [
         "From a transaction's coming until each open stream has it.",
     ),
     ("idle", "What a server takes when nobody asks."),
+    (
+        "parse",
+        "Parsing and compacting of blocks on one core, against a parser that reads the same bytes.",
+    ),
     (
         "index",
         "The whole program that builds an index over JSON-RPC, against bare fetching and decoding of the same blocks.",

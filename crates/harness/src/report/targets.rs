@@ -218,8 +218,11 @@ const TARGETS: [Target; 20] = [
     Target {
         what: "parse and compact, one core, to zcash_primitives",
         wanted: ">= 20 x",
-        look: nowhere,
-        elsewhere: "cargo bench -p lightship-harness --bench parse_vs_zcash_primitives",
+        look: |run, server| {
+            let lines = rows(run, "parse", "throughput", server);
+            times_of(lines, server, &["zcash_primitives"], 20.0)
+        },
+        elsewhere: "cargo bench -p lightship-harness --bench parse_vs_zcash_primitives -- --out DIR",
     },
     Target {
         what: "first answer after a start on an empty store",
@@ -439,11 +442,14 @@ fn throughput_to_limit(
 fn against(run: &RunFacts, server: &str, peers: &[&str], wanted: f64) -> Vec<Found> {
     let mut lines = rows(run, "ranges", "throughput", server);
     lines.extend(rows(run, "concurrency", "throughput", server));
+    lines.retain(|line| blocks(line.case) == 1_000.0 && clients(line.case) == 1.0);
+    times_of(lines, server, peers, wanted)
+}
+
+/// How many times as much as others, by a part of their names, in each of some rows.
+fn times_of(lines: Vec<Line<'_>>, server: &str, peers: &[&str], wanted: f64) -> Vec<Found> {
     let mut found = Vec::new();
     for line in lines {
-        if blocks(line.case) != 1_000.0 || clients(line.case) != 1.0 {
-            continue;
-        }
         let row = &line.table.rows[line.row];
         for (column, cell) in line.table.servers.iter().zip(&row.cells) {
             let name = column.name.to_lowercase();
