@@ -11,6 +11,7 @@ mod block_source;
 pub mod contract;
 mod error;
 pub mod files;
+pub mod indexer;
 mod node;
 pub mod rpc;
 #[cfg(feature = "simulated")]

@@ -86,7 +86,8 @@ pub struct Address {
 }
 
 impl Address {
-    fn parse(url: &str) -> Result<Address> {
+    /// From `http://host:port[/path]` or `host:port`.
+    pub(crate) fn parse(url: &str) -> Result<Address> {
         let without_scheme = url.split_once("://").map_or(url, |(_, rest)| rest);
         let without_secrets = without_scheme
             .rsplit_once('@')
@@ -136,6 +137,16 @@ impl Address {
             return refuse("expected http://host:port, with an IPv6 host in brackets");
         }
         refuse("the port is not a number from 1 to 65535")
+    }
+
+    /// `host:port`.
+    pub(crate) fn authority(&self) -> &str {
+        &self.authority
+    }
+
+    /// What follows the port, at least `/`.
+    pub(crate) fn path(&self) -> &str {
+        &self.path
     }
 
     /// `http://host:port/path`.

@@ -4,6 +4,7 @@
 //! * `answers` - what is read from each node's answers, well-formed and not;
 //! * `bulk` - batches of blocks;
 //! * `files` - blocks from files;
+//! * `indexer` - what a node pushes, and what it may do wrong with it;
 //! * `contract` - that every source and node keeps the traits' promises (feature `simulated`);
 //! * `zebra_state` - blocks from the state of a Zebra node (features `simulated` and `zebra-state`);
 //! * `e2e` - against a running node, when the environment names one.
@@ -22,6 +23,7 @@ mod contract;
 mod e2e;
 mod faults;
 mod files;
+mod indexer;
 mod script;
 #[cfg(all(feature = "simulated", feature = "zebra-state"))]
 mod zebra_state;
