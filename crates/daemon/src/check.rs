@@ -17,8 +17,7 @@ use lightship_chain::{Height, HeightRange, Network, ShieldedPool};
 use lightship_index::StoreId;
 use lightship_serve::Certificate;
 use lightship_source::{
-    Answer, Error as NodeError, Node as _, NodeInfo,
-    rpc::{Endpoint, RpcNode},
+    Answer, Error as NodeError, Node as _, NodeInfo, indexer::Indexer, rpc::RpcNode,
     simulated::Address,
 };
 
@@ -75,7 +74,13 @@ pub fn check(typed: &ServeArgs) -> anyhow::Result<ExitCode> {
     };
     let network = settings(typed, &mut report);
     if let Ok(endpoint) = config::endpoint(&typed.node) {
-        run::runtime()?.block_on(node(endpoint, network, &mut report));
+        run::runtime()?.block_on(async {
+            let node = RpcNode::new(endpoint);
+            self::node(&node, network, &mut report).await;
+            if let Ok(Some(indexer)) = config::indexer(typed.zebra_indexer.as_deref()) {
+                self::indexer(&indexer, &node, &mut report).await;
+            }
+        });
     }
     if let Some(dir) = &typed.store.data_dir {
         disk(dir, network, &mut report);
@@ -95,6 +100,7 @@ fn settings(typed: &ServeArgs, report: &mut Report) -> Option<Network> {
     let problems = [
         network.as_ref().err().map(ToString::to_string),
         told(config::endpoint(&typed.node)),
+        told(config::indexer(typed.zebra_indexer.as_deref())),
         told(config::Store::new(&typed.store)),
         told(config::donation_address(typed.donation_address.as_deref())),
         told(config::origins(&typed.listen.cors_origins)),
@@ -115,8 +121,7 @@ fn told<T>(result: Result<T, config::Error>) -> Option<String> {
     Some(format!("{error:#}"))
 }
 
-async fn node(endpoint: Endpoint, network: Option<Network>, report: &mut Report) {
-    let node = RpcNode::new(endpoint);
+async fn node(node: &RpcNode, network: Option<Network>, report: &mut Report) {
     let info = match within(node.info()).await {
         Ok(info) => info,
         Err(problem) => {
@@ -146,7 +151,7 @@ async fn node(endpoint: Endpoint, network: Option<Network>, report: &mut Report)
         (_, Some(found)) => report.fine(format_args!("node: it is on network {found}")),
         (_, None) => report.warn("node: it does not say which network it is on"),
     }
-    methods(&node, &info, found.unwrap_or(Network::Main), report).await;
+    methods(node, &info, found.unwrap_or(Network::Main), report).await;
 }
 
 /// Asks each kind of question once.
@@ -187,6 +192,33 @@ async fn methods(node: &RpcNode, info: &NodeInfo, network: Network, report: &mut
         }
     }
     report.fine(format_args!("node: it answers for {}", answered.join(", ")));
+}
+
+/// Whether the node pushes, and whether it is the node that is asked.
+async fn indexer(indexer: &Indexer, node: &RpcNode, report: &mut Report) {
+    let address = &indexer.address;
+    match indexer.probe().await {
+        Err(problem) => report.fail(
+            NODE,
+            format_args!(
+                "node: it does not push at {address}: {problem} (see --zebra-indexer, and rpc.indexer_listen_addr in zebrad's configuration)"
+            ),
+        ),
+        Ok(None) => report.warn(format_args!(
+            "node: it pushes at {address}, and names no tip to begin with"
+        )),
+        Ok(Some(tip)) => match within(node.hash_at(tip.height)).await {
+            Ok(Some(hash)) if hash != tip.hash => report.fail(
+                NODE,
+                format_args!(
+                    "node: what pushes at {address} is another one: it names block {tip}, where --node has {hash}"
+                ),
+            ),
+            _ => report.fine(format_args!(
+                "node: it pushes tips and mempool at {address}, first block {tip}"
+            )),
+        },
+    }
 }
 
 async fn within<T>(answer: Answer<'_, T>) -> Result<T, NodeError> {

@@ -7,7 +7,10 @@ use std::{num::NonZeroU32, num::NonZeroUsize, path::PathBuf, thread, time::Durat
 
 use lightship_chain::Network;
 use lightship_serve::Origins;
-use lightship_source::rpc::{Credentials, Endpoint};
+use lightship_source::{
+    indexer::Indexer,
+    rpc::{Credentials, Endpoint},
+};
 
 use crate::cli::{ListenArgs, NodeArgs, StoreArgs};
 
@@ -31,6 +34,9 @@ pub enum Error {
         "--zebra-state: this program was built without it; build it with `cargo build --release --features zebra-state`, or leave the flag out and read from the node"
     )]
     NoZebraState,
+    /// `--zebra-indexer` is no address.
+    #[error("--zebra-indexer")]
+    Indexer(#[source] lightship_source::Error),
     /// `--donation-address` is no unified address.
     #[error(
         "--donation-address: expected a unified address (u1…, utest1… or uregtest1…) of at most 255 characters"
@@ -102,6 +108,11 @@ pub fn endpoint(typed: &NodeArgs) -> Result<Endpoint, Error> {
         poll: pace(typed).poll,
         ..Endpoint::new(node, credentials)?
     })
+}
+
+/// Where the node pushes, if it does.
+pub fn indexer(typed: Option<&str>) -> Result<Option<Indexer>, Error> {
+    typed.map(Indexer::new).transpose().map_err(Error::Indexer)
 }
 
 /// How often a node is asked for its tip.

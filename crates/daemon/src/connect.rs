@@ -8,6 +8,7 @@ use std::sync::Arc;
 use lightship_chain::Network;
 use lightship_source::{
     BlockSource,
+    indexer::Indexer,
     rpc::{Endpoint, RpcNode, RpcSource},
 };
 
@@ -18,10 +19,15 @@ use crate::{
 };
 
 /// For `lightship serve`, which cannot do without a node.
-pub(crate) fn upstream(typed: &NodeArgs, network: Option<Network>) -> anyhow::Result<Upstream> {
+pub(crate) fn upstream(
+    typed: &NodeArgs,
+    indexer: Option<Indexer>,
+    network: Option<Network>,
+) -> anyhow::Result<Upstream> {
     let endpoint = config::endpoint(typed)?;
     Ok(Upstream {
         node: Arc::new(RpcNode::new(endpoint)),
+        indexer,
         hash: Arc::new(lightship_merkle::Consensus),
         feed: feed(typed, network)?,
     })

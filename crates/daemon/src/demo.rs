@@ -111,6 +111,7 @@ fn upstream(node: SimulatedNode) -> Upstream {
             pace: Pace::default(),
         },
         node,
+        indexer: None,
         hash: Arc::new(StandIn),
     }
 }

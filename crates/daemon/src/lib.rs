@@ -12,6 +12,7 @@ pub mod demo;
 pub mod layers;
 mod meters;
 mod open_files;
+mod push;
 pub mod run;
 mod show;
 mod signals;

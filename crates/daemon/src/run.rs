@@ -19,14 +19,19 @@ use lightship_chain::{BlockHash, Network, tree::TreeHash};
 use lightship_index::{StoreId, Writer};
 use lightship_ingest::{Progress, Snapshot, Stop, TreesProgress, Until};
 use lightship_serve::{Certificate, NodeHealth};
-use lightship_source::{BlockSource, Node};
-use tokio::{net::TcpListener, runtime, sync::watch, task};
+use lightship_source::{BlockSource, Node, indexer::Indexer};
+use tokio::{
+    net::TcpListener,
+    runtime,
+    sync::{Notify, watch},
+    task,
+};
 use tracing::{info, warn};
 
 use crate::{
     cli::{IndexArgs, ListenArgs, ServeArgs},
     config::{self, Pace, Store},
-    connect, open_files, show, signals, trees,
+    connect, open_files, push, show, signals, trees,
 };
 
 /// The longest pause between two questions for the genesis block at start.
@@ -56,6 +61,8 @@ pub struct Upstream {
     pub feed: Feed,
     /// Answers that are passed through.
     pub node: Arc<dyn Node>,
+    /// Where it pushes, if it does.
+    pub indexer: Option<Indexer>,
     /// How its note commitment trees are hashed.
     pub hash: Arc<dyn TreeHash>,
 }
@@ -73,7 +80,8 @@ pub fn serve(typed: &ServeArgs, bars: MultiProgress) -> anyhow::Result<ExitCode>
         ping: typed.ping_very_insecure,
         ..lightship_serve::Settings::default()
     };
-    let upstream = connect::upstream(&typed.node, network)?;
+    let indexer = config::indexer(typed.zebra_indexer.as_deref())?;
+    let upstream = connect::upstream(&typed.node, indexer, network)?;
     serve_from(
         upstream,
         network,
@@ -232,6 +240,11 @@ pub(crate) async fn serve_on(
     };
     let progress = ingest.progress.clone();
     let (trees, grown) = trees::start(&upstream, reader.clone(), store, &ingest.stop)?;
+    let mempool_changed = Arc::<Notify>::default();
+    let _pushed = upstream
+        .indexer
+        .clone()
+        .map(|indexer| push::start(indexer, ingest.stop.nudge(), mempool_changed.clone()));
     let backend = lightship_serve::Backend {
         reader,
         trees: Some(trees),
@@ -241,6 +254,7 @@ pub(crate) async fn serve_on(
             let nudge = ingest.stop.nudge();
             Arc::new(move || nudge.ask())
         },
+        mempool_changed: mempool_changed.clone(),
     };
     let served = lightship_serve::serve(grpc, http, backend, settings, shutdown).await;
     let ended = ingest.end().await;

@@ -199,6 +199,7 @@ fn server(folder: &Path) {
             node: Arc::new(SimulatedNode::new(activations)) as Arc<dyn Node>,
             health: Arc::new(NodeHealth::default),
             look: Arc::new(|| {}),
+            mempool_changed: Arc::default(),
         };
         serve(
             grpc,

@@ -369,6 +369,7 @@ fn server(folder: &Path) {
             node: Arc::new(node) as Arc<dyn Node>,
             health: Arc::new(NodeHealth::default),
             look: Arc::new(|| {}),
+            mempool_changed: Arc::default(),
         };
         let settings = Settings::default();
         serve(grpc, http, backend, settings, std::future::pending())

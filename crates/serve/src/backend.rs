@@ -10,6 +10,7 @@ use std::{
 
 use lightship_index::{Reader, Trees};
 use lightship_source::Node;
+use tokio::sync::Notify;
 
 /// What the server answers from.
 #[derive(Clone)]
@@ -25,6 +26,8 @@ pub struct Backend {
     /// Asks whoever follows the node to look at its tip now: called whenever a wallet wants to know the tip, so it must be cheap and
     /// must not block. The answer at hand is not held back for it; the next one profits.
     pub look: Arc<dyn Fn() + Send + Sync>,
+    /// Rung by whoever hears that the node's mempool has changed: it is looked at soon instead of at the next poll.
+    pub mempool_changed: Arc<Notify>,
 }
 
 /// What is known of the node, and of what stands between it and the index.

@@ -76,9 +76,9 @@ pub async fn serve(
         Arc::clone(&heard),
         backend.reader.clone(),
         published,
+        Arc::clone(&backend.mempool_changed),
         settings.mempool_poll,
-        settings.limits.mempool_bytes,
-        settings.limits.mempool_entries,
+        &settings.limits,
     );
     let info = Arc::new(Info::new(Arc::clone(&backend.node), Arc::clone(&heard)));
     let reporter = HealthReporter::new();

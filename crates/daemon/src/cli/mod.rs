@@ -235,6 +235,11 @@ pub struct ServeArgs {
     #[expect(missing_docs, reason = "flattened")]
     pub node: NodeArgs,
 
+    /// The indexer gRPC of the zebrad at --node, such as http://127.0.0.1:8230 (what it calls rpc.indexer_listen_addr): new tips and changes of the mempool
+    /// are looked at as soon as it tells of them
+    #[arg(long, env = "LIGHTSHIP_ZEBRA_INDEXER", value_name = "URL")]
+    pub zebra_indexer: Option<String>,
+
     #[command(flatten)]
     #[expect(missing_docs, reason = "flattened")]
     pub store: StoreArgs,

@@ -15,7 +15,9 @@ use prost::Message as _;
 use tokio::sync::{Notify, watch};
 
 use super::{Entry, Snapshot};
-use crate::{backend::Heard, proto::CompactBlock, status::Refusal, tip::served_tip};
+use crate::{
+    backend::Heard, proto::CompactBlock, settings::Limits, status::Refusal, tip::served_tip,
+};
 
 /// Raw transactions asked for at once.
 const CONCURRENCY: usize = 8;
@@ -29,6 +31,10 @@ const GRACE: Duration = Duration::from_secs(5);
 const TIP_PATIENCE: Duration = Duration::from_millis(300);
 /// Blocks between two tips that are looked through for what was mined.
 const MAX_BLOCKS_LOOKED_THROUGH: u32 = 32;
+/// The least pause before a look for the sake of a change; as long as the last look took, where that is longer.
+const CHANGE_GAP: Duration = Duration::from_millis(20);
+/// Nodes tell of a transaction a moment before their list has it: so long after a change it is looked at once more.
+const AFTERMATH: Duration = Duration::from_millis(100);
 /// How long a caller waits for a first snapshot, or for one under a new tip.
 const CALLER_PATIENCE: Duration = Duration::from_secs(4);
 
@@ -97,6 +103,8 @@ pub(crate) struct Keeper {
     reader: Reader,
     published: watch::Receiver<u64>,
     poke: Arc<Notify>,
+    /// Rung by others when the node's mempool has changed.
+    changed: Arc<Notify>,
     state: watch::Sender<State>,
     poll: Duration,
     max_bytes: usize,
@@ -127,9 +135,9 @@ impl Keeper {
         heard: Arc<Heard>,
         reader: Reader,
         published: watch::Receiver<u64>,
+        changed: Arc<Notify>,
         poll: Duration,
-        max_bytes: usize,
-        max_entries: usize,
+        limits: &Limits,
     ) -> (Keeper, Mempool) {
         let (state, readers) = watch::channel(State::Unknown);
         let poke = Arc::<Notify>::default();
@@ -145,10 +153,11 @@ impl Keeper {
             reader,
             published,
             poke,
+            changed,
             state,
             poll,
-            max_bytes,
-            max_entries,
+            max_bytes: limits.mempool_bytes,
+            max_entries: limits.mempool_entries,
             kept: Kept::default(),
         };
         (keeper, mempool)
@@ -157,7 +166,9 @@ impl Keeper {
     /// Asks again and again, for ever.
     pub(crate) async fn keep(mut self) {
         let mut good = Instant::now();
+        let mut aftermath = false;
         loop {
+            let began = Instant::now();
             match self.refresh().await {
                 Ok(()) => {
                     good = Instant::now();
@@ -172,30 +183,46 @@ impl Keeper {
                     }
                 }
             }
-            self.rest().await;
+            aftermath = self.rest(began.elapsed(), aftermath).await;
         }
     }
 
-    /// Until it is time, something was submitted, or the tip has changed.
-    async fn rest(&mut self) {
-        let sleep = tokio::time::sleep(self.poll);
+    /// Until it is time, something was submitted, or the tip or the mempool has changed. Whether it was the mempool, so that there is an `aftermath`
+    /// in the next rest; the last look `took` so long.
+    async fn rest(&mut self, took: Duration, aftermath: bool) -> bool {
+        let began = tokio::time::Instant::now();
+        let poll = if aftermath {
+            self.poll.min(AFTERMATH.max(took))
+        } else {
+            self.poll
+        };
+        let sleep = tokio::time::sleep(poll);
         tokio::pin!(sleep);
+        let changed = Arc::clone(&self.changed);
+        let mut has_changed = false;
         loop {
             tokio::select! {
-                () = &mut sleep => return,
-                () = self.poke.notified() => return,
-                changed = self.published.changed() => {
-                    if changed.is_err() {
+                () = &mut sleep => return has_changed,
+                () = self.poke.notified() => return has_changed,
+                () = changed.notified(), if !has_changed => {
+                    has_changed = true;
+                    let soon = began + CHANGE_GAP.max(took);
+                    if soon < sleep.deadline() {
+                        sleep.as_mut().reset(soon);
+                    }
+                }
+                published = self.published.changed() => {
+                    if published.is_err() {
                         // Nothing will be published any more; the clock still runs.
                         sleep.as_mut().await;
-                        return;
+                        return has_changed;
                     }
                     let view = self.reader.view();
                     let tip = served_tip(&view);
                     let arrived = !self.kept.mined_known
                         && tip.is_some_and(|tip| view.covers(tip.height));
                     if tip != self.kept.tip || arrived {
-                        return;
+                        return has_changed;
                     }
                 }
             }

@@ -8,11 +8,11 @@ use lightship_chain::{
     compact::transaction,
 };
 use lightship_serve::proto::{CompactTx, Empty, GetMempoolTxRequest, RawTransaction};
-use lightship_source::simulated::Fault;
+use lightship_source::simulated::{Fault, Rule};
 use prost::Message as _;
 use tonic::{Code, Streaming};
 
-use crate::stage::{Client, PAYEE, Stage, code, collect, numbers, until, within};
+use crate::stage::{Client, PAYEE, Setup, Stage, code, collect, numbers, until, within};
 
 /// One transaction of each kind: transparent only, Sapling only, of all pools.
 fn three(stage: &mut Stage) -> Vec<Built> {
@@ -271,4 +271,52 @@ async fn each_transaction_is_fetched_once() {
     tokio::time::sleep(Duration::from_millis(300)).await;
     assert_eq!(fetched, 3);
     assert_eq!(stage.node.faults().calls_of("getrawtransaction"), 3);
+}
+
+/// Nobody looks by the clock while a test lasts.
+async fn unhurried() -> Stage {
+    let mut setup = Setup::whole(20);
+    setup.settings.mempool_poll = Duration::from_secs(3_600);
+    let stage = Stage::with(setup).await;
+    // The first look, and the one that a tip of before may have led to.
+    shows(&stage, 0).await;
+    stage
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_change_that_is_heard_of_is_looked_at_before_the_poll_is_due() {
+    let mut stage = unhurried().await;
+    let mut client = stage.client().await;
+    let built = three(&mut stage);
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    assert_eq!(ids(&mut client, excluding(&[])).await, []);
+    stage.mempool_changed.notify_one();
+    shows(&stage, built.len()).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn after_a_change_the_list_is_looked_at_twice_since_it_may_come_late() {
+    let mut stage = unhurried().await;
+    let built = three(&mut stage);
+    // The first look finds nothing, as if the list were not there yet.
+    let late = Rule::new(Fault::Warming)
+        .of_method("getrawmempool")
+        .times(1);
+    stage.node.faults().add(late);
+    stage.mempool_changed.notify_one();
+    shows(&stage, built.len()).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_flood_of_changes_costs_the_node_a_bounded_number_of_looks() {
+    let stage = unhurried().await;
+    let looks = || stage.node.faults().calls_of("getrawmempool");
+    let (before, began) = (looks(), std::time::Instant::now());
+    while began.elapsed() < Duration::from_millis(500) {
+        stage.mempool_changed.notify_one();
+        tokio::task::yield_now().await;
+    }
+    let most = began.elapsed().as_millis() as u64 / 20 + 2;
+    let looked = looks() - before;
+    assert!((1..=most).contains(&looked), "{looked} of at most {most}");
 }

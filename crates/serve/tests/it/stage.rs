@@ -27,7 +27,11 @@ use lightship_serve::{
 };
 use lightship_source::simulated::{Address, SimulatedNode, StandIn};
 use prost::Message;
-use tokio::{net::TcpListener, sync::oneshot, task::JoinHandle};
+use tokio::{
+    net::TcpListener,
+    sync::{Notify, oneshot},
+    task::JoinHandle,
+};
 use tonic::{Code, Response, Status, Streaming, transport::Channel};
 
 pub(crate) type Client = CompactTxStreamerClient<Channel>;
@@ -53,6 +57,8 @@ pub(crate) struct Stage {
     pub(crate) http: SocketAddr,
     /// How often the follower was asked to look at the tip.
     pub(crate) looks: Arc<AtomicU64>,
+    /// Rung when the node's mempool has changed.
+    pub(crate) mempool_changed: Arc<Notify>,
     stop: Option<oneshot::Sender<()>>,
     server: JoinHandle<Result<(), lightship_serve::Error>>,
     pub(crate) folder: tempfile::TempDir,
@@ -132,6 +138,7 @@ impl Stage {
             grpc: grpc.local_addr().unwrap(),
             http: http.local_addr().unwrap(),
             looks: Arc::default(),
+            mempool_changed: Arc::default(),
             stop: Some(stop),
             server: tokio::spawn(async { Ok(()) }),
             node,
@@ -165,6 +172,7 @@ impl Stage {
                 standstill: setup.standstill.map(Into::into),
                 ..NodeHealth::default()
             }),
+            mempool_changed: Arc::clone(&stage.mempool_changed),
             look: {
                 let looks = Arc::clone(&stage.looks);
                 Arc::new(move || {
