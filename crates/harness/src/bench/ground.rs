@@ -32,7 +32,9 @@ use crate::{
     zebrad::Zebrad,
 };
 
-const NODE_PATIENCE: Duration = Duration::from_secs(60);
+/// The stub takes in its newest blocks one by one; where their trees are hashed as consensus does, and they are full of notes, that takes half a minute on a
+/// machine with nothing else to do.
+const NODE_PATIENCE: Duration = Duration::from_secs(600);
 const ORDER_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A chain, ready to be stood on.
