@@ -22,7 +22,7 @@ pub(crate) async fn errand<T: Send + 'static>(
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
+    use std::{sync::Arc, time::Duration};
 
     use tokio::sync::Semaphore;
 
@@ -45,13 +45,15 @@ mod tests {
         let mut begun = ask(true);
         assert!(futures_util::poll!(&mut begun).is_pending());
         // Never polled again, and the place is free.
-        drop(places.acquire().await.unwrap());
+        let free = tokio::time::timeout(Duration::from_secs(5), places.acquire());
+        drop(free.await.expect("the question goes on"));
         assert_eq!(begun.await, Ok(7));
         let mut endless = ask(false);
         assert!(futures_util::poll!(&mut endless).is_pending());
         tokio::task::yield_now().await;
         assert_eq!(places.available_permits(), 0);
         drop(endless);
-        drop(places.acquire().await.unwrap());
+        let free = tokio::time::timeout(Duration::from_secs(5), places.acquire());
+        drop(free.await.expect("the question ends with its call"));
     }
 }
