@@ -1,6 +1,6 @@
 //! A case: what is asked, what must come back, and the rule that says so.
 
-use std::{fmt::Debug, time::Duration};
+use std::fmt::Debug;
 
 use prost::Message;
 use sha2::{Digest, Sha256};
@@ -8,8 +8,6 @@ use tonic::Code;
 
 use super::wire::{Call, Outcome};
 
-/// How long an answer may take that is not a long one.
-const PATIENCE: Duration = Duration::from_secs(30);
 /// Requests are shown up to here.
 const MAX_TEXT_BYTES: usize = 400;
 /// Expected messages of more bytes together are kept as digests: the cases of a group are all made before the first is asked.
@@ -62,7 +60,7 @@ pub fn call_stream<M: Message + Debug>(method: &str, messages: &[M]) -> Call {
         method: method.to_owned(),
         messages: messages.iter().map(Message::encode_to_vec).collect(),
         text,
-        patience: PATIENCE,
+        patience: None,
     }
 }
 
@@ -72,7 +70,7 @@ pub fn call_bytes(method: &str, bytes: Vec<u8>) -> Call {
         method: method.to_owned(),
         text: format!("bytes {}", short_hex(&bytes)),
         messages: vec![bytes],
-        patience: PATIENCE,
+        patience: None,
     }
 }
 
@@ -271,6 +269,8 @@ fn short_hex(bytes: &[u8]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
     use crate::proto::RawTransaction;
 

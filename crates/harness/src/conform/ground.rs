@@ -46,7 +46,8 @@ pub(super) struct Ground<const SERVERS: usize> {
     /// Addresses and connections.
     pub(super) servers: [(String, Wire); SERVERS],
     bounds: Bounds,
-    patience: Duration,
+    /// How long an answer may take.
+    pub(super) patience: Duration,
 }
 
 impl<const SERVERS: usize> Ground<SERVERS> {
@@ -95,13 +96,6 @@ impl<const SERVERS: usize> Ground<SERVERS> {
         self.world.make(group, only)
     }
 
-    /// `call`, with no more patience than there is.
-    pub(super) fn bounded(&self, call: &Call) -> Call {
-        let mut call = call.clone();
-        call.patience = call.patience.min(self.patience);
-        call
-    }
-
     /// Whether there is a reason to ask again what `method` was asked in case `name`; brings the model up to date.
     pub(super) fn moved(&mut self, method: &str, name: &str) -> Result<bool> {
         if method.contains("Mempool") || name.contains("wait") {
@@ -114,7 +108,9 @@ impl<const SERVERS: usize> Ground<SERVERS> {
             tip.is_none_or(|tip| display(&tip.hash) != best)
         });
         if stale {
-            let known = self.world.chain.clone();
+            // Not two of it at a time.
+            let known = &mut self.world.chain;
+            let known = (std::mem::take(&mut known.blocks), known.settled);
             self.world.chain = Chain::load(&self.world.node, self.bounds, Some(known))?;
         }
         if stale || behind {
@@ -128,7 +124,7 @@ impl<const SERVERS: usize> Ground<SERVERS> {
 
     /// What a server says.
     pub(super) fn ask(&self, wire: &Wire, call: &Call) -> Outcome {
-        self.runtime.block_on(wire.call(&self.bounded(call)))
+        self.runtime.block_on(wire.call(call, self.patience))
     }
 
     fn tip(&self, wire: &Wire) -> Result<BlockId> {

@@ -29,8 +29,8 @@ pub struct Call {
     pub messages: Vec<Vec<u8>>,
     /// The request for people.
     pub text: String,
-    /// How long the answer may take to its end.
-    pub patience: Duration,
+    /// How long the answer is waited for at most, where that is less than the run's patience.
+    pub patience: Option<Duration>,
 }
 
 /// What came back.
@@ -73,11 +73,12 @@ impl Wire {
         })
     }
 
-    /// Makes a call. Whatever happens is an outcome.
-    pub(super) async fn call(&self, call: &Call) -> Outcome {
+    /// Makes a call, and waits for the end of its answer for so long, or less if the call says so. Whatever happens is an outcome.
+    pub(super) async fn call(&self, call: &Call, patience: Duration) -> Outcome {
+        let patience = call.patience.map_or(patience, |own| own.min(patience));
         let mut grpc = self.grpc.clone();
         let began = Instant::now();
-        let deadline = tokio::time::Instant::now() + call.patience;
+        let deadline = tokio::time::Instant::now() + patience;
         let path: PathAndQuery =
             format!("/cash.z.wallet.sdk.rpc.CompactTxStreamer/{}", call.method)
                 .parse()
@@ -96,7 +97,7 @@ impl Wire {
                 return Outcome {
                     messages: Vec::new(),
                     end: None,
-                    headers_after: call.patience,
+                    headers_after: patience,
                 };
             }
         };

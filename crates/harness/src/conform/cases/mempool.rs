@@ -166,7 +166,7 @@ fn stream(world: &World, list: &mut Vec<Case>) {
     let method = "GetMempoolStream";
     let mut cases = Cases { method, list };
     let mut request = call(method, &Empty {});
-    request.patience = WATCH;
+    request.patience = Some(WATCH);
     cases.add(
         "MEMPOOL-4",
         "headers come at once",

@@ -84,16 +84,21 @@ pub struct Bounds {
 }
 
 impl Chain {
-    /// Reads the node's best chain, keeping what `known` has of it.
+    /// Reads the node's best chain, keeping what is left of the blocks that are known, and the height that counts as settled, if there are any.
     ///
     /// # Errors
     ///
     /// When the node does not answer, changes its chain again and again, or sends what is no chain.
-    pub fn load(node: &Node, bounds: Bounds, mut known: Option<Chain>) -> Result<Chain> {
+    pub fn load(
+        node: &Node,
+        bounds: Bounds,
+        known: Option<(BTreeMap<u32, Block>, u32)>,
+    ) -> Result<Chain> {
+        let settled = known.as_ref().map(|(_, settled)| *settled);
+        let mut known = known.map(|(blocks, _)| blocks).unwrap_or_default();
         let mut last = None;
         for _ in 0..5 {
-            let settled = known.as_ref().map(|known| known.settled);
-            let blocks = known.take().map(|known| known.blocks).unwrap_or_default();
+            let blocks = std::mem::take(&mut known);
             match Chain::try_load(node, bounds, blocks, settled) {
                 Ok(chain) => return Ok(chain),
                 Err(error) => last = Some(error),

@@ -145,12 +145,12 @@ impl Pair<'_> {
     }
 
     fn ask(&self, question: &Question, rule: &'static str, call: &Call) -> Asked {
-        let call = self.ground.bounded(call);
+        let patience = self.ground.patience;
         let [(_, a), (_, b)] = &self.ground.servers;
         let (a, b) = self.ground.runtime.block_on(async {
             let timed = async |wire: &Wire| {
                 let began = Instant::now();
-                (wire.call(&call).await, began.elapsed())
+                (wire.call(call, patience).await, began.elapsed())
             };
             tokio::join!(timed(a), timed(b))
         });
