@@ -8,6 +8,7 @@
 //! blocks that a reorg may still replace; the *head* is in memory, neither durable nor visible until [`Writer::commit`].
 //! The bytes are described in `docs/format.md`.
 
+mod at_hand;
 mod disk;
 mod error;
 mod format;

@@ -20,7 +20,7 @@ use bytes::Bytes;
 use lightship_chain::{BlockHash, BlockId, Height, TreeSizes};
 
 use crate::{
-    Error, Result, Row,
+    Error, Result, Row, at_hand,
     format::{
         Fields,
         columns::{Columns, HEADER_BYTES, Header, ROW_BYTES},
@@ -43,6 +43,8 @@ pub(crate) struct SealedRange {
     transparent_checked: Checked,
     /// The first thing that was found wrong since the range was opened.
     damage: OnceLock<String>,
+    /// Whether the system says which pages of the files are in memory.
+    residency_is_told: bool,
 }
 
 impl SealedRange {
@@ -79,6 +81,7 @@ impl SealedRange {
             columns,
             frames_checked: Checked::new(blocks),
             transparent_checked: Checked::new(blocks),
+            residency_is_told: at_hand::is_told(&columns_path),
             damage: OnceLock::new(),
         })
     }
@@ -158,6 +161,31 @@ impl SealedRange {
             .u64()
             .zip(fields.u64())
             .expect("a row has all of its columns")
+    }
+
+    /// Whether the system says which pages of the files are in memory.
+    pub(crate) fn residency_is_told(&self) -> bool {
+        self.residency_is_told
+    }
+
+    /// Where the frames of `blocks` blocks from `index` on begin and end.
+    pub(crate) fn frames_at(&self, index: u32, blocks: u32) -> (u64, u64) {
+        (self.offsets(index).0, self.offsets(index + blocks).0)
+    }
+
+    /// Where their companions do.
+    pub(crate) fn companions_at(&self, index: u32, blocks: u32) -> (u64, u64) {
+        (self.offsets(index).1, self.offsets(index + blocks).1)
+    }
+
+    /// How many of the blocks from `index` to `last` follow each other whose frames were found right.
+    pub(crate) fn frames_checked(&self, index: u32, last: u32) -> u32 {
+        self.frames_checked.run(index, last - index + 1)
+    }
+
+    /// Whether the companions of `blocks` blocks from `index` on were found right.
+    pub(crate) fn companions_checked(&self, index: u32, blocks: u32) -> bool {
+        self.transparent_checked.run(index, blocks) == blocks
     }
 
     /// The frames of `blocks` blocks from `index` on.
@@ -275,6 +303,21 @@ impl Checked {
                 .map(|_| AtomicU64::new(0))
                 .collect(),
         )
+    }
+
+    /// How many of `blocks` blocks from `first` on were found right before one that was not.
+    fn run(&self, first: u32, blocks: u32) -> u32 {
+        let mut run = 0;
+        while run < blocks {
+            let index = first + run;
+            let word = self.0[(index / 64) as usize].load(Ordering::Relaxed) >> (index % 64);
+            let right = word.trailing_ones();
+            run += right;
+            if right < 64 - index % 64 {
+                break;
+            }
+        }
+        run.min(blocks)
     }
 
     /// Runs `check` for each of the blocks that was not yet found right, and remembers those that are.

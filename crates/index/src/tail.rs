@@ -25,6 +25,13 @@ pub(crate) struct Entry {
     pub(crate) at: u64,
 }
 
+impl Entry {
+    /// Where its frame and its companion end.
+    pub(crate) fn payload_end(&self) -> u64 {
+        self.at + record::BLOCK_BYTES as u64 + self.columns.frame + self.columns.transparent
+    }
+}
+
 /// Blocks in a leaf: what is copied to add one block to a tail that a view holds.
 const LEAF: usize = 64;
 
@@ -189,17 +196,26 @@ impl Tail {
         self.iter().map(|(_, entry)| entry.segment).min()
     }
 
+    /// The mapping of the segment that holds a block of this tail.
+    ///
+    /// # Panics
+    ///
+    /// If there is no such block.
+    pub(crate) fn segment(&self, sequence: u64) -> &Bytes {
+        let found = self
+            .segments
+            .iter()
+            .rfind(|(number, _)| *number == sequence);
+        &found.expect("a tail holds the segments of its blocks").1
+    }
+
     /// The frame and the companion of an entry.
     ///
     /// # Panics
     ///
     /// If the entry is not of this tail.
     pub(crate) fn payload(&self, entry: &Entry) -> (Bytes, Bytes) {
-        let (_, segment) = self
-            .segments
-            .iter()
-            .rfind(|(sequence, _)| *sequence == entry.segment)
-            .expect("a tail holds the segments of its blocks");
+        let segment = self.segment(entry.segment);
         // The record was read or written in whole before the entry was made.
         let frame = entry.at as usize + record::BLOCK_BYTES;
         let transparent = frame + entry.columns.frame as usize;

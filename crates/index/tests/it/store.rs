@@ -30,6 +30,50 @@ fn what_was_committed_is_read_and_found_again() {
 }
 
 #[test]
+#[cfg(target_os = "linux")]
+fn what_lies_in_memory_and_was_checked_is_at_hand() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut chain = TestChain::new(1);
+    let store = chain.store(16);
+    let blocks = chain.take_blocks(40);
+    let mut writer = Writer::open(dir.path(), store).unwrap();
+    write(&mut writer, &blocks, 40);
+    writer.seal_through(height(31)).unwrap();
+    let view = writer.reader().view();
+    let all = heights(3, 39);
+    let most = 1 << 20;
+    assert_eq!(
+        view.at_hand(all, most, false),
+        0,
+        "nobody has read it, so nothing of it was checked"
+    );
+    for at in 3..=9 {
+        view.block(height(at)).unwrap().unwrap();
+    }
+    view.frames(heights(10, 12), most)
+        .for_each(|piece| drop(piece.unwrap()));
+    // 3 to 9 with their companions, 10 to 12 without.
+    assert_eq!(view.at_hand(all, most, false), 10);
+    assert_eq!(view.at_hand(heights(3, 9), most, true), 7);
+    assert_eq!(view.at_hand(heights(3, 5), most, true), 3);
+    assert_eq!(view.at_hand(heights(9, 10), most, true), 0);
+    assert_eq!(view.at_hand(heights(13, 13), most, false), 0);
+    // No more than fits, and nothing of a block that does not.
+    let frame = |at: usize| blocks[at].frame.len();
+    assert_eq!(view.at_hand(all, frame(3) + frame(4), false), 2);
+    assert_eq!(view.at_hand(all, frame(3) + frame(4) - 1, false), 1);
+    assert_eq!(view.at_hand(all, frame(3) - 1, false), 0);
+    // A look ends where a file does. Records of the tail were checked when they were written or opened.
+    view.frames(heights(14, 17), most)
+        .for_each(|piece| drop(piece.unwrap()));
+    assert_eq!(view.at_hand(heights(14, 17), most, false), 2);
+    assert_eq!(view.at_hand(heights(32, 39), most, true), 8);
+    assert_eq!(view.at_hand(heights(35, 36), most, true), 2);
+    assert_eq!(view.at_hand(heights(35, 36), 1, true), 0);
+    assert_eq!(view.at_hand(heights(40, 41), most, false), 0);
+}
+
+#[test]
 fn the_head_is_not_visible_until_it_is_committed() {
     let dir = tempfile::tempdir().unwrap();
     let mut chain = TestChain::new(1);
