@@ -41,8 +41,8 @@ pub(crate) struct Long {
     pub(crate) stopping: Pin<Box<WaitForCancellationFutureOwned>>,
 }
 
-/// Shorter messages are not worth counting.
-const COUNTED_BYTES: usize = 1 << 10;
+/// Shorter messages are not worth counting, nor sharing.
+pub(crate) const COUNTED_BYTES: usize = 1 << 10;
 /// Shorter copies are copied once more on their way rather than shared: then they are gone the sooner.
 const SHARED_COPY_BYTES: usize = 16 << 10;
 
@@ -50,7 +50,8 @@ const SHARED_COPY_BYTES: usize = 16 << 10;
 pub(crate) struct Answer {
     frames: Frames,
     memory: Memory,
-    outstanding: Arc<Outstanding>,
+    /// Frames that are counted; `None` until there is one.
+    outstanding: Option<Arc<Outstanding>>,
     /// How it ends, once what was handed over is gone.
     end: Option<HeaderMap>,
     deadline: Option<Pin<Box<Sleep>>>,
@@ -76,7 +77,7 @@ impl Answer {
         Answer {
             frames,
             memory,
-            outstanding: Arc::default(),
+            outstanding: None,
             end: None,
             deadline: deadline.map(|at| Box::pin(tokio::time::sleep_until(at))),
             long,
@@ -104,7 +105,9 @@ impl Answer {
     }
 
     fn poll_end(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        ready!(self.outstanding.poll_gone(cx));
+        if let Some(outstanding) = &self.outstanding {
+            ready!(outstanding.poll_gone(cx));
+        }
         self.long = None;
         Poll::Ready(
             self.end
@@ -120,12 +123,17 @@ impl Answer {
             Frames::Blocks(blocks) => {
                 let is_copy = blocks.last_was_copy();
                 let bytes = if is_copy {
-                    self.outstanding.with(bytes, None)
+                    self.outstanding.get_or_insert_default().with(bytes, None)
                 } else {
                     bytes
                 };
+                let least = if is_copy {
+                    SHARED_COPY_BYTES
+                } else {
+                    COUNTED_BYTES
+                };
                 if let Some(progress) = &self.progress
-                    && (!is_copy || bytes.len() >= SHARED_COPY_BYTES)
+                    && bytes.len() >= least
                 {
                     progress.lend(&bytes, is_copy);
                 }
@@ -134,7 +142,9 @@ impl Answer {
             _ if bytes.len() < COUNTED_BYTES => bytes,
             _ => {
                 let lease = self.memory.try_ready(bytes.len())?;
-                self.outstanding.with(bytes, Some(lease))
+                self.outstanding
+                    .get_or_insert_default()
+                    .with(bytes, Some(lease))
             }
         };
         if let Some(progress) = &self.progress {

@@ -81,10 +81,10 @@ impl Wallets {
             }
         };
         let places = self.places.for_connection(matches!(peer, Peer::Proxy));
-        let router = Router::new(Arc::clone(&self.shared), places, peer);
+        let router = Arc::new(Router::new(Arc::clone(&self.shared), places, peer));
         let service = hyper::service::service_fn(move |request| {
-            let router = router.clone();
-            async move { Ok::<_, std::convert::Infallible>(web::answer(router, request).await) }
+            let router = Arc::clone(&router);
+            async move { Ok::<_, std::convert::Infallible>(web::answer(&router, request).await) }
         });
         let stream = Gathering::new(wire, calls.lent());
         let handle = stream.handle();

@@ -16,11 +16,9 @@ use std::{
     time::{Duration, Instant},
 };
 
+use crate::{connection::Lent, memory::Memory};
 use bytes::Bytes;
 use futures_util::task::AtomicWaker;
-use tokio::task::futures::TaskLocalFuture;
-
-use crate::{connection::Lent, memory::Memory};
 
 /// A reader that takes nothing for this long goes first when others need what it holds.
 const SHORT_PATIENCE: Duration = Duration::from_secs(5);
@@ -89,7 +87,7 @@ fn number(watch: &Arc<Watch>) -> usize {
     Arc::as_ptr(watch).addr()
 }
 
-impl<F: Future> Drop for Watched<F> {
+impl Drop for Watched {
     fn drop(&mut self) {
         self.watch.forget();
     }
@@ -169,16 +167,19 @@ fn now_ms() -> u64 {
 }
 
 /// A call, until it ends or is given up; dropping the transport's future resets the stream.
-pub(crate) struct Watched<F: Future> {
-    future: Pin<Box<TaskLocalFuture<Arc<Watch>, F>>>,
+pub(crate) struct Watched {
+    future: Pin<Box<dyn Future<Output = ()> + Send>>,
     watch: Arc<Watch>,
     patrol: Patrol,
     enlisted: bool,
 }
 
-impl<F: Future> Watched<F> {
+impl Watched {
     /// Puts a call under a watch of its own.
-    pub(crate) fn new(call: F, patrol: Patrol, lent: Arc<Lent>) -> Watched<F> {
+    pub(crate) fn new<F>(call: F, patrol: Patrol, lent: Arc<Lent>) -> Watched
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
         let watch = Arc::new(Watch {
             lent,
             handed: AtomicU64::new(0),
@@ -195,7 +196,7 @@ impl<F: Future> Watched<F> {
     }
 }
 
-impl<F: Future> Future for Watched<F> {
+impl Future for Watched {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {

@@ -39,14 +39,12 @@ const MAX_SLICES: usize = 64;
 /// How often connection and calls take turns before other connections get theirs.
 const ROUNDS: usize = 8;
 
-type Call = Pin<Box<dyn Future<Output = ()> + Send>>;
-
 /// Takes the calls that the transport wants to run; [`Driver`] runs them.
 #[derive(Clone)]
 pub(crate) struct Calls {
     patrol: Patrol,
     lent: Arc<Lent>,
-    begun: Arc<Mutex<Vec<Call>>>,
+    begun: Arc<Mutex<Vec<Watched>>>,
 }
 
 impl Calls {
@@ -64,7 +62,7 @@ impl Calls {
         Arc::clone(&self.lent)
     }
 
-    fn lock(&self) -> MutexGuard<'_, Vec<Call>> {
+    fn lock(&self) -> MutexGuard<'_, Vec<Watched>> {
         // A list of futures is whole after any panic.
         self.begun.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -72,10 +70,10 @@ impl Calls {
 
 impl<F> hyper::rt::Executor<F> for Calls
 where
-    F: Future + Send + 'static,
+    F: Future<Output = ()> + Send + 'static,
 {
     fn execute(&self, call: F) {
-        let call = Box::pin(Watched::new(call, self.patrol.clone(), self.lent()));
+        let call = Watched::new(call, self.patrol.clone(), self.lent());
         self.lock().push(call);
     }
 }
@@ -234,7 +232,7 @@ pub(crate) struct Driver<C, S> {
     connection: Pin<Box<C>>,
     stream: Gathering<S>,
     calls: Calls,
-    running: FuturesUnordered<Call>,
+    running: FuturesUnordered<Watched>,
     wakes: Arc<Wakes>,
 }
 
@@ -289,9 +287,6 @@ where
         }
         self.running.extend(self.calls.lock().drain(..));
         while let Poll::Ready(Some(())) = Pin::new(&mut self.running).poll_next(cx) {}
-        if self.running.is_empty() {
-            self.calls.lent.clear();
-        }
         Poll::Pending
     }
 }
@@ -322,10 +317,14 @@ where
             }
         }
         // A failure to write is seen by the connection when it reads or writes next.
-        let _ = this.stream.lock().poll_flush(&mut cx);
+        let all_written = this.stream.lock().poll_flush(&mut cx).is_ready();
         wakes.in_turn.store(false, Ordering::SeqCst);
         if wakes.woken.load(Ordering::SeqCst) {
             outer.waker().wake_by_ref();
+        } else if all_written && this.running.is_empty() {
+            // Not before: a call that has ended may have left its last pieces to the transport. What that keeps back because its client has
+            // no room for it is copied when it goes.
+            this.calls.lent.clear();
         }
         Poll::Pending
     }
@@ -395,5 +394,29 @@ mod tests {
         let driver = tokio::spawn(driver);
         assert_eq!(driver.await.unwrap(), 7);
         assert_eq!(Arc::strong_count(&held), 1, "the call that hung is gone");
+    }
+
+    #[tokio::test]
+    async fn what_a_call_lent_is_shared_though_the_call_has_ended() {
+        let memory = crate::memory::Memory::new(1_000);
+        let calls = Calls::new(Patrol::new(std::time::Duration::from_secs(60), memory));
+        let (near, _far) = tokio::io::duplex(1 << 20);
+        let mut stream = Gathering::new(near, calls.lent());
+        let (inside, handle) = (stream.handle(), stream.handle());
+        let (executor, lent) = (calls.clone(), calls.lent());
+        let connection = async move {
+            use hyper::rt::Executor as _;
+            let piece = Bytes::from(vec![7; 50_000]);
+            let (done, ended) = tokio::sync::oneshot::channel::<()>();
+            let lending = piece.clone();
+            executor.execute(async move {
+                lent.lend(&lending, None);
+                let _ = done.send(());
+            });
+            ended.await.unwrap();
+            stream.write_all(&piece).await.unwrap();
+            inside.lock().queue.front().map(|first| first.as_ptr()) == Some(piece.as_ptr())
+        };
+        assert!(Driver::new(connection, handle, calls).await);
     }
 }

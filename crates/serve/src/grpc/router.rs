@@ -72,7 +72,6 @@ impl Reflection {
 type Service<B> = BoxCloneSyncService<Request<B>, Response<B>, Infallible>;
 
 /// Answers the calls of one connection.
-#[derive(Clone)]
 pub(crate) struct Router {
     shared: Arc<Shared>,
     places: Places,
@@ -104,7 +103,7 @@ impl Router {
     }
 
     /// Answers one call; every failure is an answer too.
-    pub(crate) async fn answer<B>(self, request: Request<B>) -> Response<Answer>
+    pub(crate) async fn answer<B>(&self, request: Request<B>) -> Response<Answer>
     where
         B: Body<Data = Bytes> + Send + Unpin + 'static,
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,

@@ -1,7 +1,8 @@
 //! A range as the body of an HTTP answer.
 //!
-//! In: a [`Producer`]. Out: DATA frames of whole gRPC frames, then trailers. One window is read ahead while another is being
-//! sent; nothing is read for a client that does not take what it has (the transport asks for a frame only then).
+//! In: a [`Producer`]. Out: DATA frames of whole gRPC frames, then trailers. Windows that are at hand are read here, when they are due; of
+//! those that have to be waited for, one is read ahead while another is being sent. Nothing is read for a client that does not take what it
+//! has (the transport asks for a frame only then).
 
 use std::{
     collections::VecDeque,
@@ -29,11 +30,14 @@ use crate::{
 /// With fewer pieces ready than this, the next window is taken up.
 const READY_PIECES: usize = 4;
 
-type Step = Pin<Box<dyn Future<Output = (Producer, Window)> + Send>>;
+type Step = Pin<Box<dyn Future<Output = (Box<Producer>, Window)> + Send>>;
 
 /// A range as the body of an HTTP answer.
 pub(crate) struct BlocksBody {
     ready: VecDeque<Piece>,
+    /// `None` while it is at work in `step`, and at the end.
+    producer: Option<Box<Producer>>,
+    /// A window that has to be waited for.
     step: Option<Step>,
     /// How the stream ends once `ready` is sent; set when the producer is done.
     end: Option<Result<(), Refusal>>,
@@ -56,7 +60,8 @@ impl BlocksBody {
         BlocksBody {
             ready: VecDeque::new(),
             descending: producer.descending(),
-            step: Some(Box::pin(producer.window())),
+            producer: Some(Box::new(producer)),
+            step: None,
             end: None,
             compared: generation,
             reader,
@@ -70,19 +75,38 @@ impl BlocksBody {
         self.copy
     }
 
-    /// Takes finished windows and keeps the next one in work, until enough is ready.
+    /// Takes windows that are at hand or finished, and keeps one that has to be waited for in work, until enough is ready.
     fn read_ahead(&mut self, cx: &mut Context<'_>) {
-        while self.ready.len() < READY_PIECES
-            && let Some(step) = &mut self.step
-            && let Poll::Ready((producer, window)) = step.as_mut().poll(cx)
-        {
+        while self.ready.len() < READY_PIECES && self.end.is_none() {
+            let window = if let Some(step) = &mut self.step {
+                let Poll::Ready((producer, window)) = step.as_mut().poll(cx) else {
+                    return;
+                };
+                self.step = None;
+                self.producer = Some(producer);
+                window
+            } else if let Some(window) = self
+                .producer
+                .as_mut()
+                .and_then(|producer| producer.window_at_hand())
+            {
+                window
+            } else if let Some(producer) = self.producer.take() {
+                self.step = Some(Box::pin(producer.window()));
+                continue;
+            } else {
+                return;
+            };
             self.ready.extend(window.pieces);
             self.end = window.end;
-            self.step = match self.end {
-                Some(_) => None,
-                None => Some(Box::pin(producer.window())),
-            };
         }
+    }
+
+    /// Reads no more.
+    fn stop(&mut self) {
+        self.step = None;
+        self.producer = None;
+        self.ready.clear();
     }
 
     /// What of `piece` is still on the best chain; and the end of the stream, if that is not all of it.
@@ -116,8 +140,7 @@ impl BlocksBody {
 
     fn finish(&mut self, end: Result<(), Refusal>) -> Frame<Bytes> {
         self.done = true;
-        self.step = None;
-        self.ready.clear();
+        self.stop();
         Frame::trailers(match end {
             Ok(()) => ok_trailers(),
             Err(refusal) => refusal.trailers(),
@@ -177,8 +200,7 @@ impl http_body::Body for BlocksBody {
         this.copy = piece.is_copy;
         let (bytes, replaced) = this.still_best(piece);
         if let Some(refusal) = replaced {
-            this.step = None;
-            this.ready.clear();
+            this.stop();
             this.end = Some(Err(refusal));
         }
         match bytes {

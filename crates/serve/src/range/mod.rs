@@ -3,10 +3,10 @@
 //! In: a `BlockRange` request and one pinned view. Out: an `http_body::Body` of gRPC frames, made without a per-message step.
 //!
 //! - `plan`: what the request means: heights, direction, projection, where it must end.
-//! - `window`: the blocking half: a bounded run of blocks out of the index, pages faulted in, as pieces of some 64 KiB.
+//! - `window`: a bounded run of blocks out of the index, as pieces of some 64 KiB; the half that blocks, unless all of it is at hand.
 //! - `live`: heights that are not indexed yet, fetched from the node through the same parser.
 //! - `producer`: one window after the other, links checked where two origins meet.
-//! - `body`: pieces to DATA frames, one window read ahead, the ending as trailers.
+//! - `body`: pieces to DATA frames, one window read ahead where windows have to be waited for, the ending as trailers.
 //!
 //! # Invariants
 //!

@@ -12,6 +12,7 @@ use super::{
     window::{self, Origin, Piece, towards},
 };
 use crate::{
+    answer::COUNTED_BYTES,
     errand::errand,
     memory::{Lease, Memory},
     status::Refusal,
@@ -23,6 +24,10 @@ const FIRST_WINDOW_BYTES: usize = 128 << 10;
 const MAX_WINDOW_BYTES: usize = 1 << 20;
 /// Windows that are not slices of mapped files lie in memory, once for each stream.
 const MAX_PROJECTED_WINDOW_BYTES: usize = 256 << 10;
+/// What is at hand is read where the connection is: so much at a time that other connections do not notice.
+const MAX_LENT_AT_HAND_BYTES: usize = 512 << 10;
+/// Copies take longer than slices: here are made only those that end the answer.
+const MAX_COPIED_AT_HAND_BYTES: usize = 64 << 10;
 /// How far ahead of the transport the node is asked.
 const LIVE_WINDOW_BLOCKS: usize = 8;
 /// Blocks of one stream being fetched from the node at once.
@@ -58,6 +63,13 @@ struct Behind {
     /// Sizes at the end of that block (ascending), or of the block below it (descending), if known.
     sizes: Option<TreeSizes>,
     from_index: bool,
+}
+
+/// How far a window may reach, and of what it is.
+struct Aim {
+    to: Height,
+    /// Slices of mapped files, not copies.
+    is_lent: bool,
 }
 
 /// What one step yields: pieces, and after the last of them maybe the end.
@@ -97,7 +109,7 @@ impl Producer {
     }
 
     /// Reads the next window.
-    pub(crate) async fn window(mut self) -> (Producer, Window) {
+    pub(crate) async fn window(mut self: Box<Self>) -> (Box<Producer>, Window) {
         let Some(height) = self.next else {
             let end = self.ending.take().map_or(Ok(()), Err);
             let window = Window {
@@ -130,17 +142,81 @@ impl Producer {
         newest.covers(height).then_some(newest)
     }
 
-    async fn read_index(&mut self, view: Arc<View>, height: Height) -> Result<Vec<Piece>, Refusal> {
-        let row = row(&view, height)?;
+    /// What the next window is, if it is read from `view`.
+    fn aim(&self, view: &View, height: Height) -> Result<Aim, Refusal> {
+        let row = row(view, height)?;
         self.check_link(row.hash, row.previous)?;
-        let mut to = reach(&view, height, self.last);
-        let projection = self.projection;
-        let mut is_lent = projection == Projection::Stored && !self.descending;
+        let mut to = reach(view, height, self.last);
+        let mut is_lent = self.projection == Projection::Stored && !self.descending;
         // Slices of mapped files and copies are not mixed: those are the system's memory, these are ours.
         match view.sealed_through() {
             Some(sealed) if is_lent && height <= sealed => to = to.min(sealed),
             _ => is_lent &= view.tip().is_none_or(|tip| height > tip.height),
         }
+        Ok(Aim { to, is_lent })
+    }
+
+    /// Reads the next window if nothing of that has to be waited for: its blocks are at hand, and memory for copies of them is free.
+    pub(crate) fn window_at_hand(&mut self) -> Option<Window> {
+        let height = self.next?;
+        let view = self.view_of(height)?;
+        let pieces = match self.read_at_hand(&view, height) {
+            Ok(pieces) => pieces?,
+            Err(refusal) => {
+                return Some(Window {
+                    pieces: Vec::new(),
+                    end: Some(Err(refusal)),
+                });
+            }
+        };
+        let end = self.next.is_none();
+        Some(Window {
+            pieces,
+            end: end.then(|| self.ending.take().map_or(Ok(()), Err)),
+        })
+    }
+
+    fn read_at_hand(
+        &mut self,
+        view: &Arc<View>,
+        height: Height,
+    ) -> Result<Option<Vec<Piece>>, Refusal> {
+        let Aim { to, is_lent } = self.aim(view, height)?;
+        let most = if is_lent {
+            MAX_LENT_AT_HAND_BYTES
+        } else {
+            MAX_COPIED_AT_HAND_BYTES
+        };
+        let copied_whole = self.projection != Projection::Stored;
+        let Some(last) = HeightRange::new(height, to)
+            .map(|range| view.at_hand(range, most, copied_whole))
+            .and_then(|blocks| height.checked_add(blocks.checked_sub(1)?))
+        else {
+            return Ok(None);
+        };
+        // Long answers of copies are made elsewhere, and are refused, or wait, before they begin to fill the memory.
+        if !is_lent && last != self.last {
+            return Ok(None);
+        }
+        let mut pieces = window::read_at_hand(view, height, last, self.projection)?;
+        if !is_lent {
+            let copied = pieces.iter().map(|piece| piece.bytes.len()).sum();
+            // An answer that is small and alone is as little counted as those of other methods.
+            let is_small = self.behind.is_none() && copied < COUNTED_BYTES;
+            if !is_small {
+                let Ok(lease) = self.memory.try_ahead(copied) else {
+                    return Ok(None);
+                };
+                cover(&mut pieces, lease);
+            }
+        }
+        self.advance(view, height, &pieces)?;
+        Ok(Some(pieces))
+    }
+
+    async fn read_index(&mut self, view: Arc<View>, height: Height) -> Result<Vec<Piece>, Refusal> {
+        let Aim { to, is_lent } = self.aim(&view, height)?;
+        let projection = self.projection;
         let most = if is_lent {
             MAX_WINDOW_BYTES
         } else {
@@ -167,12 +243,14 @@ impl Producer {
         })??;
         if let Some(lease) = lease {
             let copied = pieces.iter().map(|piece| piece.bytes.len()).sum();
-            let lease = Arc::new(lease.resize(copied).await?);
-            for piece in &mut pieces {
-                piece.is_copy = true;
-                piece.bytes = lease.cover(std::mem::take(&mut piece.bytes));
-            }
+            cover(&mut pieces, lease.resize(copied).await?);
         }
+        self.advance(&view, height, &pieces)?;
+        Ok(pieces)
+    }
+
+    /// Goes behind what was read from `view`, from `height` on.
+    fn advance(&mut self, view: &View, height: Height, pieces: &[Piece]) -> Result<(), Refusal> {
         let end = pieces.last().map_or(height, |piece| {
             if self.descending {
                 piece.heights.first()
@@ -182,7 +260,7 @@ impl Producer {
         });
         self.next = towards(end, self.last);
         if self.next.is_some() {
-            let row = self::row(&view, end)?;
+            let row = self::row(view, end)?;
             let below = end.previous().and_then(|below| view.row(below));
             self.behind = Some(Behind {
                 hash: row.hash,
@@ -195,7 +273,7 @@ impl Producer {
                 from_index: true,
             });
         }
-        Ok(pieces)
+        Ok(())
     }
 
     /// A few blocks from the node; with what was read before a failure, and the failure.
@@ -303,6 +381,15 @@ impl Producer {
                 Err(Refusal::Replaced)
             }
         }
+    }
+}
+
+/// Makes pieces hold their part of `lease` until they are sent.
+fn cover(pieces: &mut [Piece], lease: Lease) {
+    let lease = Arc::new(lease);
+    for piece in pieces {
+        piece.is_copy = true;
+        piece.bytes = lease.cover(std::mem::take(&mut piece.bytes));
     }
 }
 

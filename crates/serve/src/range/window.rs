@@ -1,7 +1,8 @@
 //! A bounded run of blocks out of the index.
 //!
 //! In: a view, where to begin and which way, how many bytes at most. Out: pieces, each some 64 KiB of whole gRPC frames in
-//! the order they go out. Those of sealed blocks in the default view are slices of the mapped files, the others are copies. It blocks (pages may have to come from the disk), so it runs on a blocking thread.
+//! the order they go out. Those of sealed blocks in the default view are slices of the mapped files, the others are copies. Pages may have to come from the
+//! disk, so this runs on a blocking thread, but for [`read_at_hand`].
 
 use std::sync::Arc;
 
@@ -74,7 +75,7 @@ pub(crate) struct Piece {
     pub(crate) heights: HeightRange,
     /// Their frames.
     pub(crate) bytes: Bytes,
-    /// Whether they are a copy made for this call, not a slice of a mapped file.
+    /// Whether they are a copy made for this call, which is counted, not a slice of a mapped file.
     pub(crate) is_copy: bool,
     /// Where they came from: what they are compared with when the best chain has changed since.
     pub(crate) origin: Origin,
@@ -108,14 +109,33 @@ pub(crate) fn read(
     budget: usize,
 ) -> Result<Vec<Piece>, Refusal> {
     match (projection, HeightRange::new(from, to)) {
-        (Projection::Stored, Some(range)) => slices(view, range, budget),
+        (Projection::Stored, Some(range)) => {
+            let pieces = slices(view, range, budget)?;
+            for piece in &pieces {
+                fault_in(&piece.bytes);
+            }
+            Ok(pieces)
+        }
         _ => projected(view, from, to, projection, budget),
+    }
+}
+
+/// Reads all from `from` up to `to`, both included, which [`View::at_hand`] found at hand. Does not block.
+pub(crate) fn read_at_hand(
+    view: &Arc<View>,
+    from: Height,
+    to: Height,
+    projection: Projection,
+) -> Result<Vec<Piece>, Refusal> {
+    match (projection, HeightRange::new(from, to)) {
+        (Projection::Stored, Some(range)) => slices(view, range, usize::MAX),
+        _ => projected(view, from, to, projection, usize::MAX),
     }
 }
 
 /// The default view, upwards: slices of the mapped files, without a step per block.
 fn slices(view: &Arc<View>, range: HeightRange, budget: usize) -> Result<Vec<Piece>, Refusal> {
-    let mut pieces = Vec::with_capacity(budget / PIECE_BYTES + 1);
+    let mut pieces = Vec::new();
     let mut bytes = 0;
     let mut next = Some(range.first());
     for piece in view.frames(range, PIECE_BYTES) {
@@ -124,7 +144,6 @@ fn slices(view: &Arc<View>, range: HeightRange, budget: usize) -> Result<Vec<Pie
             break;
         }
         next = piece.range.last().next();
-        fault_in(&piece.bytes);
         bytes += piece.bytes.len();
         pieces.push(Piece {
             heights: piece.range,
@@ -152,7 +171,7 @@ fn projected(
     budget: usize,
 ) -> Result<Vec<Piece>, Refusal> {
     let mut pieces = Vec::new();
-    let mut buffer = Vec::with_capacity(PIECE_BYTES);
+    let mut buffer = Vec::new();
     let mut begun = from;
     let (mut height, mut read, mut blocks) = (from, 0, 0);
     loop {
@@ -163,9 +182,21 @@ fn projected(
         // What is made may be longer than what it is made of: outputs without notes lie beside the frame.
         read += block.frame.len() + block.transparent.len();
         blocks += 1;
+        if buffer.capacity() == 0 {
+            begun = height;
+            buffer.reserve_exact(if height == to {
+                block.frame.len() + block.transparent.len()
+            } else {
+                PIECE_BYTES
+            });
+        }
         projection.put(&block.frame, &block.transparent, &mut buffer)?;
         let last = height == to || read >= budget || blocks == MAX_PROJECTED_BLOCKS;
         if last || buffer.len() >= PIECE_BYTES {
+            // What is counted is its length.
+            if buffer.len() < buffer.capacity() / 2 {
+                buffer.shrink_to_fit();
+            }
             pieces.push(Piece {
                 heights: between(begun, height),
                 bytes: Bytes::from(std::mem::take(&mut buffer)),
@@ -177,10 +208,6 @@ fn projected(
             return Ok(pieces);
         };
         height = next;
-        if buffer.capacity() == 0 {
-            buffer.reserve(PIECE_BYTES);
-            begun = height;
-        }
     }
 }
 

@@ -126,7 +126,7 @@ fn is(found: &str, kind: &str) -> bool {
 }
 
 /// Answers one request, whatever it is.
-pub(crate) async fn answer(router: Router, request: Request<Incoming>) -> Response<Body> {
+pub(crate) async fn answer(router: &Router, request: Request<Incoming>) -> Response<Body> {
     let kind = Kind::of(&request);
     if kind == Kind::Native {
         return router.answer(request).await.map(Body::Native);
@@ -142,7 +142,7 @@ pub(crate) async fn answer(router: Router, request: Request<Incoming>) -> Respon
 }
 
 async fn web(
-    router: Router,
+    router: &Router,
     request: Request<Incoming>,
     sent: Encoding,
     wanted: Encoding,
