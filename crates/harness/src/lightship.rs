@@ -90,6 +90,10 @@ pub struct Options {
     pub node_cookie: Option<PathBuf>,
     /// The node's state folder, to be read from disk.
     pub zebra_state: Option<PathBuf>,
+    /// The node's indexer service.
+    pub zebra_indexer: Option<String>,
+    /// Milliseconds between two looks at the node's tip and mempool that nobody asks for; the default ones when `None`.
+    pub poll: Option<u64>,
     /// Heights in each sealed range; the default one when `None`.
     pub range_blocks: Option<u32>,
 }
@@ -101,6 +105,8 @@ impl Options {
             node_url: node.rpc_url(),
             node_cookie: node.cookie().map(Path::to_owned),
             zebra_state: None,
+            zebra_indexer: None,
+            poll: None,
             range_blocks: Some(64),
         }
     }
@@ -151,6 +157,13 @@ impl Lightship {
         }
         if let Some(state) = &self.options.zebra_state {
             command.arg("--zebra-state").arg(state);
+        }
+        if let Some(url) = &self.options.zebra_indexer {
+            command.args(["--zebra-indexer", url]);
+        }
+        if let Some(poll) = self.options.poll {
+            let poll = poll.to_string();
+            command.args(["--tip-poll", &poll, "--mempool-poll", &poll]);
         }
         command.arg("--data-dir").arg(self.data_dir());
         if let Some(blocks) = self.options.range_blocks {

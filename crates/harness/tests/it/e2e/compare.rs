@@ -34,6 +34,8 @@ fn two_servers_of_ours_say_the_same() {
         node_url: node_url.clone(),
         node_cookie: None,
         zebra_state: None,
+        zebra_indexer: None,
+        poll: None,
         range_blocks: Some(64),
     })
     .unwrap();

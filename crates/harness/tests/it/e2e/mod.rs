@@ -5,6 +5,7 @@ mod conform;
 mod equal;
 mod laboratory;
 mod node_away;
+mod pushed;
 mod reorgs;
 mod restarts;
 mod trees;

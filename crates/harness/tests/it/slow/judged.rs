@@ -21,6 +21,8 @@ fn judge(chain: &Path) -> conform::Report {
         node_url: port.url(),
         node_cookie: None,
         zebra_state: None,
+        zebra_indexer: None,
+        poll: None,
         range_blocks: Some(64),
     })
     .unwrap();

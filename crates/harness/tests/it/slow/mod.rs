@@ -45,6 +45,8 @@ impl Laboratory {
             node_url: port.url(),
             node_cookie: None,
             zebra_state: None,
+            zebra_indexer: None,
+            poll: None,
             range_blocks: Some(64),
         })
         .unwrap();
