@@ -104,5 +104,5 @@ fn the_plans_that_come_along_hold_together() {
         }
         read += 1;
     }
-    assert_eq!(read, 3);
+    assert_eq!(read, 5);
 }
