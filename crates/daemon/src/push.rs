@@ -28,6 +28,8 @@ impl Drop for Pushed {
 
 /// Starts to watch.
 pub(crate) fn start(indexer: Indexer, nudge: Nudge, mempool_changed: Arc<Notify>) -> Pushed {
+    // What is shown before there is a recorder is lost, and a stream that stays up is not shown again.
+    lightship_serve::install_metrics();
     let (tips, mempool) = (Stream::new(Topic::Tip), Stream::new(Topic::Mempool));
     Pushed(task::spawn(async move {
         indexer
