@@ -119,6 +119,8 @@ impl Run {
             node_cookie: None,
             range_blocks: Some(16),
             zebra_state: None,
+            zebra_indexer: None,
+            poll: None,
         })
         .unwrap();
         let mut run = Run {
