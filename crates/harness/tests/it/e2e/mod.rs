@@ -1,5 +1,6 @@
 //! With a real node. Each test says that it was skipped when there is none.
 
+mod addresses;
 mod compare;
 mod conform;
 mod equal;
