@@ -3,6 +3,7 @@
 mod empty_trees;
 mod generated_client;
 mod judged;
+mod long;
 mod memory;
 mod proxies;
 
