@@ -13,11 +13,11 @@
     reason = "a program for the desk: it prints, and stops at the first thing that goes wrong"
 )]
 
+mod stand;
+
 use std::{
-    io::{BufRead as _, BufReader},
     num::{NonZeroU32, NonZeroUsize},
     path::Path,
-    process::{Child, Command, Stdio},
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -27,14 +27,11 @@ use lightship_chain::{
 };
 use lightship_index::{Reader, StoreId, Trees, Writer};
 use lightship_merkle::Consensus;
-use lightship_serve::{Backend, NodeHealth, Settings, proto, serve};
-use lightship_source::{
-    Node,
-    simulated::{Fault, SimulatedNode},
-};
+use lightship_serve::proto;
+use lightship_source::simulated::{Fault, SimulatedNode};
 use prost::Message as _;
+use stand::{RANGE_BLOCKS, Served, cpu_seconds, median, name};
 
-const RANGE_BLOCKS: u32 = 2_048;
 /// Rounds of the timed parts; the median counts.
 const ROUNDS: usize = 5;
 
@@ -97,12 +94,6 @@ impl Draw {
         let words = std::iter::repeat_with(|| self.next().to_le_bytes());
         words.flatten().take(count).collect()
     }
-}
-
-fn name(height: u32) -> BlockHash {
-    let mut bytes = [0x5a; 32];
-    bytes[..4].copy_from_slice(&height.to_le_bytes());
-    BlockHash::from_internal(bytes)
 }
 
 /// Notes a block in thousandths: Sapling, Orchard, Ironwood.
@@ -227,9 +218,9 @@ fn grow(trees: &Trees, reader: &Reader) -> usize {
 fn fill(folder: &Path, notes: u32, threads: usize) {
     let reader = Reader::open(folder).unwrap();
     let trees = open_trees(folder, threads);
-    let (began, before) = (Instant::now(), own_cpu_seconds());
+    let (began, before) = (Instant::now(), cpu_seconds("self"));
     let steps = grow(&trees, &reader);
-    let (wall, cpu) = (began.elapsed().as_secs_f64(), own_cpu_seconds() - before);
+    let (wall, cpu) = (began.elapsed().as_secs_f64(), cpu_seconds("self") - before);
     let millions = f64::from(notes) / 1e6;
     let bytes = bytes_in(&folder.join("trees"));
     println!(
@@ -316,10 +307,9 @@ fn ask_the_server(folder: &Path, blocks: u32, requests: usize, clients: usize) {
             );
             rounds.push(done / cpu);
         }
-        rounds.sort_by(f64::total_cmp);
         println!(
             "median of {ROUNDS} rounds: {:.0} GetTreeState a second and core",
-            rounds[ROUNDS / 2]
+            median(rounds)
         );
     });
 }
@@ -353,73 +343,7 @@ fn server(folder: &Path) {
     let reader = Reader::open(folder).unwrap();
     let trees = open_trees(folder, 1);
     grow(&trees, &reader);
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .enable_all()
-        .build()
-        .unwrap();
-    runtime.block_on(async {
-        let grpc = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let http = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-        println!("{}", grpc.local_addr().unwrap());
-        let node = SimulatedNode::new(lightship_chain::build::Activations::new(&[]));
-        node.faults().add(Fault::Refuse);
-        let backend = Backend {
-            reader,
-            trees: Some(Arc::new(trees)),
-            node: Arc::new(node) as Arc<dyn Node>,
-            health: Arc::new(NodeHealth::default),
-            look: Arc::new(|| {}),
-            mempool_changed: Arc::default(),
-        };
-        let settings = Settings::default();
-        serve(grpc, http, backend, settings, std::future::pending())
-            .await
-            .unwrap();
-    });
-}
-
-struct Served {
-    child: Child,
-    grpc: String,
-}
-
-impl Served {
-    fn start(folder: &Path) -> Served {
-        let mut child = Command::new(std::env::current_exe().unwrap())
-            .arg("--serve")
-            .arg(folder)
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        let grpc = lines.next().unwrap().unwrap();
-        Served { child, grpc }
-    }
-
-    fn cpu_seconds(&self) -> f64 {
-        cpu_seconds(&self.child.id().to_string())
-    }
-}
-
-impl Drop for Served {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-fn own_cpu_seconds() -> f64 {
-    cpu_seconds("self")
-}
-
-/// User and system time of a process so far. Linux counts them in hundredths of a second.
-fn cpu_seconds(process: &str) -> f64 {
-    let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap();
-    let fields: Vec<&str> = stat
-        .rsplit_once(')')
-        .unwrap()
-        .1
-        .split_whitespace()
-        .collect();
-    (fields[11].parse::<f64>().unwrap() + fields[12].parse::<f64>().unwrap()) / 100.0
+    let node = SimulatedNode::new(lightship_chain::build::Activations::new(&[]));
+    node.faults().add(Fault::Refuse);
+    stand::serve_with(reader, Some(Arc::new(trees)), node);
 }

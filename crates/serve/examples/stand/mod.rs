@@ -1,4 +1,4 @@
-//! What measurements of ranges stand on: an index of made-up blocks, a server of it in a process of its own, and a client that only drains.
+//! What measurements stand on: an index of made-up blocks, a server of it in a process of its own, and a client that only drains.
 
 #![allow(
     dead_code,
@@ -19,17 +19,18 @@ use std::{
 use lightship_chain::{
     BlockHash, BlockId, Height, HeightRange, Network, TreeSizes, compact::EncodedBlock,
 };
-use lightship_index::{Reader, StoreId, Writer};
+use lightship_index::{Reader, StoreId, Trees, Writer};
 use lightship_serve::{Backend, NodeHealth, Settings, proto, serve};
 use lightship_source::{Node, simulated::SimulatedNode};
 use prost::Message as _;
 
-const RANGE_BLOCKS: u32 = 2_048;
+/// Blocks of a sealed range.
+pub(crate) const RANGE_BLOCKS: u32 = 2_048;
 const PIECE_BYTES: usize = 64 << 10;
 const BUFFER_BYTES: usize = 256 << 10;
 
 /// The name of the synthetic block at `height`.
-fn name(height: u32) -> BlockHash {
+pub(crate) fn name(height: u32) -> BlockHash {
     let mut bytes = [0x5a; 32];
     bytes[..4].copy_from_slice(&height.to_le_bytes());
     BlockHash::from_internal(bytes)
@@ -94,7 +95,13 @@ fn block(height: u32, bytes: usize) -> EncodedBlock {
 
 /// The other process: serves the folder on one port, writes its frames on another.
 pub(crate) fn server(folder: &Path) {
-    let reader = Reader::open(folder).unwrap();
+    let activations = lightship_chain::build::Activations::new(&[]);
+    let node = SimulatedNode::new(activations);
+    serve_with(Reader::open(folder).unwrap(), None, node);
+}
+
+/// Like [`server`], with trees and a node of the caller's.
+pub(crate) fn serve_with(reader: Reader, trees: Option<Arc<Trees>>, node: SimulatedNode) {
     let plain = TcpListener::bind("127.0.0.1:0").unwrap();
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
@@ -112,11 +119,10 @@ pub(crate) fn server(folder: &Path) {
                 std::thread::spawn(move || write_all(&reader, stream.unwrap()));
             }
         });
-        let activations = lightship_chain::build::Activations::new(&[]);
         let backend = Backend {
-            trees: None,
+            trees,
             reader,
-            node: Arc::new(SimulatedNode::new(activations)) as Arc<dyn Node>,
+            node: Arc::new(node) as Arc<dyn Node>,
             health: Arc::new(NodeHealth::default),
             look: Arc::new(|| {}),
             mempool_changed: Arc::default(),
@@ -174,17 +180,22 @@ impl Served {
         self.child.id()
     }
 
-    /// User and system time of the server so far. Linux counts them in hundredths of a second.
+    /// User and system time of the server so far.
     pub(crate) fn cpu_seconds(&self) -> f64 {
-        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id())).unwrap();
-        let fields: Vec<&str> = stat
-            .rsplit_once(')')
-            .unwrap()
-            .1
-            .split_whitespace()
-            .collect();
-        (fields[11].parse::<f64>().unwrap() + fields[12].parse::<f64>().unwrap()) / 100.0
+        cpu_seconds(&self.child.id().to_string())
     }
+}
+
+/// User and system time of a process (its number, or `self`) so far. Linux counts them in hundredths of a second.
+pub(crate) fn cpu_seconds(process: &str) -> f64 {
+    let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap();
+    let fields: Vec<&str> = stat
+        .rsplit_once(')')
+        .unwrap()
+        .1
+        .split_whitespace()
+        .collect();
+    (fields[11].parse::<f64>().unwrap() + fields[12].parse::<f64>().unwrap()) / 100.0
 }
 
 impl Drop for Served {
