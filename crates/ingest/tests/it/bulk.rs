@@ -13,7 +13,8 @@ use lightship_ingest::Settings;
 
 use crate::{
     running::{
-        RANGE_BLOCKS, SEAL_DEPTH, assert_model, build, open, settings, start, start_on, store_of,
+        RANGE_BLOCKS, SEAL_DEPTH, assert_model, build, crash_after, open, settings, start,
+        start_on, store_of,
     },
     scripted::{Act, Call, Scripted},
 };
@@ -109,19 +110,13 @@ fn a_build_goes_on_where_it_was_stopped() {
     assert_eq!(lent_low.load(Ordering::Relaxed), 0);
 }
 
-/// A panic in the thread that writes drops the writer as it is, like a kill between two publications.
 #[test]
 fn a_crash_at_any_publication_loses_nothing_that_was_published() {
     for crash_at in 1..40 {
         let source = Scripted::new(45, 150);
         let dir = tempfile::tempdir().unwrap();
         let writer = open(dir.path(), store_of(&source));
-        let published = AtomicU64::new(0);
-        writer.reader().on_publish(Box::new(move |_| {
-            if published.fetch_add(1, Ordering::Relaxed) == crash_at {
-                panic!("crash");
-            }
-        }));
+        crash_after(&writer, crash_at);
         let running = start_on(&source, writer, settings());
         let reader = running.reader.clone();
         running.until("there is something", |running| {

@@ -17,8 +17,8 @@ use lightship_source::Error;
 
 use crate::{
     running::{
-        RANGE_BLOCKS, Running, SEAL_DEPTH, assert_holds, assert_model, build, open, settings,
-        start, start_on, store_of,
+        RANGE_BLOCKS, Running, SEAL_DEPTH, assert_holds, assert_model, build, crash_after, open,
+        settings, start, start_on, store_of,
     },
     scripted::{Act, Call, Scripted, refused},
 };
@@ -397,7 +397,6 @@ fn the_newest_are_readable_while_the_source_is_away_and_after_a_restart() {
     running.stop();
 }
 
-/// A panic in the thread that writes drops the writer as it is, like a kill between two publications.
 #[test]
 fn a_crash_at_any_publication_loses_none_of_the_newest() {
     let mut with_islands = 0;
@@ -405,12 +404,7 @@ fn a_crash_at_any_publication_loses_none_of_the_newest() {
         let source = Scripted::new(94, BLOCKS);
         let dir = tempfile::tempdir().unwrap();
         let writer = open(dir.path(), store_of(&source));
-        let published = AtomicU64::new(0);
-        writer.reader().on_publish(Box::new(move |_| {
-            if published.fetch_add(1, Ordering::Relaxed) == crash_at {
-                panic!("crash");
-            }
-        }));
+        crash_after(&writer, crash_at);
         let running = start_on(&source, writer, newest_first());
         let reader = running.reader.clone();
         running.crashed_or_reaches(source.best());

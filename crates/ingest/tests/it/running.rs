@@ -3,7 +3,10 @@
 use std::{
     num::{NonZeroU32, NonZeroUsize},
     path::Path,
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
     thread::{self, JoinHandle},
     time::{Duration, Instant},
 };
@@ -41,6 +44,17 @@ pub(crate) fn store_of(source: &Scripted) -> StoreId {
         genesis: source.genesis_hash(),
         range_blocks: NonZeroU32::new(RANGE_BLOCKS).unwrap(),
     }
+}
+
+/// Lets the publication that comes after so many others panic. In the thread that writes that drops the writer as it is, like a kill between two
+/// publications.
+pub(crate) fn crash_after(writer: &Writer, publications: u64) {
+    let published = AtomicU64::new(0);
+    writer.reader().on_publish(Box::new(move |_| {
+        if published.fetch_add(1, Ordering::Relaxed) == publications {
+            panic!("crash");
+        }
+    }));
 }
 
 pub(crate) struct Running {

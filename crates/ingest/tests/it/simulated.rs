@@ -62,6 +62,14 @@ fn id_at(node: &SimulatedNode, height: u32) -> BlockId {
     compact(height, RawBlock::Whole(&bytes)).unwrap().id
 }
 
+fn store_of(node: &SimulatedNode) -> StoreId {
+    StoreId {
+        network: Network::Regtest,
+        genesis: id_at(node, 0).hash,
+        range_blocks: RANGE_BLOCKS.try_into().unwrap(),
+    }
+}
+
 fn rpc(running: &Running) -> Arc<RpcSource> {
     let mut endpoint = Endpoint::new(&running.url(), Credentials::None).unwrap();
     endpoint.poll = Duration::from_millis(5);
@@ -76,11 +84,6 @@ fn a_node_is_indexed_and_followed_through_reorgs_and_faults() {
     let node = SimulatedNode::from_blocks(activations(), blocks(&mut chain, 150)).unwrap();
     let port = Running::start(node.clone(), http::Settings::default()).unwrap();
     let dir = tempfile::tempdir().unwrap();
-    let store = StoreId {
-        network: Network::Regtest,
-        genesis: id_at(&node, 0).hash,
-        range_blocks: RANGE_BLOCKS.try_into().unwrap(),
-    };
     let settings = Settings {
         longest_pause: Duration::from_millis(50),
         ..settings()
@@ -88,7 +91,7 @@ fn a_node_is_indexed_and_followed_through_reorgs_and_faults() {
     for fault in [Fault::Cut, Fault::Truncated, Fault::Warming] {
         node.faults().add(Rule::new(fault).after(3).times(4));
     }
-    let running = start_on(&rpc(&port), open(dir.path(), store), settings);
+    let running = start_on(&rpc(&port), open(dir.path(), store_of(&node)), settings);
     assert_holds(&running.reaches(node.best().unwrap()), &model(&node));
 
     for (round, depth) in [1, 3, 12, 20, 25, 60].into_iter().enumerate() {
@@ -138,15 +141,10 @@ impl Followed {
         let node = SimulatedNode::from_blocks(activations(), blocks(&mut chain, 30)).unwrap();
         let port = Running::start(node.clone(), http::Settings::default()).unwrap();
         let dir = tempfile::tempdir().unwrap();
-        let store = StoreId {
-            network: Network::Regtest,
-            genesis: id_at(&node, 0).hash,
-            range_blocks: RANGE_BLOCKS.try_into().unwrap(),
-        };
         let mut endpoint = Endpoint::new(&port.url(), Credentials::None).unwrap();
         endpoint.poll = Duration::from_secs(3_600);
         let source = Arc::new(RpcSource::new(endpoint));
-        let running = start_on(&source, open(dir.path(), store), settings);
+        let running = start_on(&source, open(dir.path(), store_of(&node)), settings);
         running.reaches(node.best().unwrap());
         running.snapshot_when("it follows", |seen| seen.state == State::Following);
         let followed = Followed {
