@@ -105,7 +105,10 @@ impl HeadStart {
     /// An attempt failed.
     fn failed(&mut self, trouble: &Trouble) {
         let counts = match trouble {
-            Trouble::Source(error) => !error.is_transient(),
+            // An answer that cannot be read is no sign of a node that is away: it may never get better.
+            Trouble::Source(error) => {
+                !error.is_transient() || matches!(error, SourceError::Shape { .. })
+            }
             Trouble::Unusable(_) | Trouble::Refused(_) => true,
             Trouble::Stopped | Trouble::Full(_) | Trouble::Fatal(_) => false,
         };

@@ -209,6 +209,22 @@ fn a_source_without_tree_sizes_gives_its_blocks_in_their_turn() {
     assert!(!had_islands.load(Ordering::Relaxed));
 }
 
+#[test]
+fn tree_sizes_that_cannot_be_read_do_not_hold_up_the_blocks() {
+    let source = Scripted::new(95, BLOCKS);
+    let dir = tempfile::tempdir().unwrap();
+    source.script(|call| match call {
+        Call::TreeSizes => Act::Fail(Error::Shape {
+            method: "z_gettreestate".into(),
+            what: "no trees".into(),
+        }),
+        _ => Act::Go,
+    });
+    let running = start(&source, dir.path(), newest_first());
+    assert_model(&running.reaches(source.best()), &source);
+    running.stop();
+}
+
 fn watch_for_islands(writer: &lightship_index::Writer) -> Arc<AtomicBool> {
     let had_islands = Arc::new(AtomicBool::new(false));
     writer.reader().on_publish(Box::new({
