@@ -46,6 +46,21 @@ pub fn binary() -> Option<PathBuf> {
     }
 }
 
+/// The same, for whoever cannot do without.
+///
+/// # Errors
+///
+/// With what to do, if there is no such program.
+pub fn program() -> Result<PathBuf> {
+    let path = binary().context("no zebrad: set LIGHTSHIP_ZEBRAD or run .ci/zebrad")?;
+    ensure!(
+        path.exists(),
+        "no zebrad at {}: mend LIGHTSHIP_ZEBRAD",
+        path.display()
+    );
+    Ok(path)
+}
+
 /// Where things that take long to make are kept: `$LIGHTSHIP_CACHE`, or `lightship` in the user's cache folder.
 pub fn cache_dir() -> Option<PathBuf> {
     let named = |name| {
@@ -115,7 +130,7 @@ impl Zebrad {
     ///
     /// When there is no program, or it does not answer in time; the end of its log is in the message.
     pub fn start(options: &Options, prepare: impl FnOnce(&Path) -> Result<()>) -> Result<Zebrad> {
-        let binary = binary().context("no zebrad: set LIGHTSHIP_ZEBRAD or run .ci/zebrad")?;
+        let binary = program()?;
         let folder = TempDir::with_prefix("lightship-zebrad-")?;
         let (rpc_address, lightwalletd_address, indexer_address) =
             (free_address()?, free_address()?, free_address()?);

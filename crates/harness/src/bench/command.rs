@@ -5,6 +5,7 @@ use std::{fs, path::PathBuf};
 use anyhow::{Context, Result, bail};
 
 use super::{interrupt, plan::Plan, record::RunFolder, run};
+use crate::zebrad;
 
 /// `lightship-harness bench`: Measures the servers of a plan, one at a time, and leaves a folder with every figure.
 #[derive(Clone, Debug, clap::Args)]
@@ -64,6 +65,10 @@ impl Arguments {
                 _ => bail!("--program {named}: the plan has no '{name}'"),
             };
             path.clone_into(program);
+        }
+        // Said now, and not when the chains before it have been measured.
+        if plan.wants_zebrad() {
+            zebrad::program()?;
         }
         let folder = RunFolder::create(&self.out)?;
         interrupt::watch(&self.out)?;

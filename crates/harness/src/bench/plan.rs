@@ -227,6 +227,13 @@ impl Plan {
         Ok(plan)
     }
 
+    /// Whether a chain of a real `zebrad` has servers to measure.
+    pub fn wants_zebrad(&self) -> bool {
+        self.chains
+            .iter()
+            .any(|chain| chain.regtest && self.servers.iter().any(|server| chain.carries(server)))
+    }
+
     /// Leaves of the suites and servers only those that are named; an empty list names all.
     ///
     /// # Errors

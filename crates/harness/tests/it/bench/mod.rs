@@ -1,6 +1,6 @@
 //! The bench, held to its own rules: right answers give figures, wrong ones give none, in every suite.
 
-use std::{collections::BTreeSet, path::Path};
+use std::{collections::BTreeSet, path::Path, process::Command};
 
 use lightship_harness::{
     bench::{
@@ -86,6 +86,29 @@ fn a_right_server_has_figures_in_every_suite_and_the_same_digests_again() {
     };
     let again = measured(&text, second.path());
     assert_eq!(digests(&once), digests(&again));
+}
+
+#[test]
+fn a_node_that_is_not_there_is_missed_before_anything_is_measured() {
+    let folder = tempfile::tempdir().unwrap();
+    let (file, out) = (folder.path().join("plan.toml"), folder.path().join("run"));
+    let real = "[[chains]]\nname = \"real\"\nregtest = true\n[[servers]]";
+    let text = plan(false).replace("[[servers]]", real);
+    std::fs::write(&file, text).unwrap();
+    let ended = Command::new(env!("CARGO_BIN_EXE_lightship-harness"))
+        .args(["bench", "--plan"])
+        .arg(&file)
+        .arg("--out")
+        .arg(&out)
+        .env("LIGHTSHIP_ZEBRAD", folder.path().join("none"))
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&ended.stderr);
+    assert!(
+        !ended.status.success() && said.contains("LIGHTSHIP_ZEBRAD"),
+        "{said}"
+    );
+    assert!(!out.exists(), "nothing was begun");
 }
 
 #[test]
