@@ -5,16 +5,16 @@
 
 use std::{path::Path, sync::LazyLock};
 
-use lightship_chain::HeightRange;
+use lightship_chain::{BlockHash, Height, HeightRange};
 
-use crate::{View, layout::Part, sealed::SealedRange};
+use crate::{View, format::columns::ROW_BYTES, layout::Part, sealed::SealedRange};
 
 /// What a look covers at most, in pages: one question to the system.
 const MAX_PAGES: usize = 257;
 
 impl View {
-    /// How many blocks of `range`, from its first on, are at hand: their frames lie in memory and were found right before, and so do their
-    /// companions if `companions` are wanted. Looks at some `max_bytes` at most, and no further than where the frames cease to lie side by
+    /// How many blocks of `range`, from its first on, are at hand: what is known of them and their frames lie in memory, and those were found right
+    /// before; so do their companions if `companions` are wanted. Looks at some `max_bytes` at most, and no further than where the frames cease to lie side by
     /// side. 0 also for a block that is longer than `max_bytes`, and where the system does not tell.
     ///
     /// What is at hand now may be gone when it is read, but only when memory is so short that everything waits.
@@ -23,6 +23,9 @@ impl View {
             let last = (range.last().get() - range.first().get())
                 .saturating_add(index)
                 .min(sealed.blocks() - 1);
+            let Some(last) = rows_at_hand(sealed, index, last) else {
+                return 0;
+            };
             let blocks = sealed_at_hand(sealed, index, last, max_bytes);
             return if companions && blocks > 0 {
                 companions_at_hand(sealed, index, blocks, max_bytes)
@@ -31,6 +34,20 @@ impl View {
             };
         }
         self.tail_at_hand(range, max_bytes)
+    }
+
+    /// Whether what [`View::row`] says of the block at `height` can be read without waiting. Also true if there is no such block.
+    pub fn row_at_hand(&self, height: Height) -> bool {
+        self.sealed
+            .find(height)
+            .is_none_or(|(sealed, index)| rows_at_hand(sealed, index, index).is_some())
+    }
+
+    /// The same of [`View::height_of`].
+    pub fn height_at_hand(&self, hash: &BlockHash) -> bool {
+        self.lookup
+            .candidates(hash)
+            .all(|height| self.row_at_hand(height))
     }
 
     /// Records of the tail hold frame and companion side by side.
@@ -58,11 +75,24 @@ impl View {
     }
 }
 
+/// Up to which of the blocks `index` to `last` all rows lie in memory that are read for them: their own, and one on either side, which says where the
+/// last one's frame ends, and who the first one's parent is.
+fn rows_at_hand(sealed: &SealedRange, index: u32, last: u32) -> Option<u32> {
+    if !sealed.residency_is_told() {
+        return None;
+    }
+    let from = index.saturating_sub(1);
+    let to = (last + 1).min(sealed.blocks() - 1);
+    let resident = resident(sealed.rows_bytes(from, to)) / ROW_BYTES;
+    let behind = from + u32::try_from(resident).ok()?;
+    if behind > to {
+        return Some(last);
+    }
+    behind.checked_sub(2).filter(|last| *last >= index)
+}
+
 /// Frames of a sealed range, from block `index` to at most `last`.
 fn sealed_at_hand(sealed: &SealedRange, index: u32, last: u32, max_bytes: usize) -> u32 {
-    if !sealed.residency_is_told() {
-        return 0;
-    }
     let checked = sealed.frames_checked(index, last);
     let Some(last) = (index + checked)
         .checked_sub(1)
@@ -108,11 +138,7 @@ fn companions_at_hand(sealed: &SealedRange, index: u32, blocks: u32, max_bytes: 
     reason = "asking about pages has no safe form in the crates we use"
 )]
 fn resident(bytes: &[u8]) -> usize {
-    static PAGE_BYTES: LazyLock<usize> = LazyLock::new(|| {
-        // SAFETY: reads a constant of the system.
-        usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(0)
-    });
-    let page_bytes = *PAGE_BYTES;
+    let page_bytes = page_bytes();
     if page_bytes == 0 || bytes.is_empty() {
         return 0;
     }
@@ -136,6 +162,20 @@ fn resident(bytes: &[u8]) -> usize {
     (resident.count() * page_bytes)
         .saturating_sub(skew)
         .min(bytes.len())
+}
+
+/// 0 if the system does not tell.
+#[cfg(target_os = "linux")]
+#[expect(
+    unsafe_code,
+    reason = "asking about pages has no safe form in the crates we use"
+)]
+fn page_bytes() -> usize {
+    static PAGE_BYTES: LazyLock<usize> = LazyLock::new(|| {
+        // SAFETY: reads a constant of the system.
+        usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(0)
+    });
+    *PAGE_BYTES
 }
 
 #[cfg(not(target_os = "linux"))]
@@ -167,6 +207,56 @@ fn owner(_: &Path) -> Option<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Has the system take back a page of a mapped file.
+    #[cfg(target_os = "linux")]
+    #[expect(unsafe_code, reason = "the system is told about a page")]
+    fn take_back(page: &[u8]) {
+        // SAFETY: the page is that of a file, so what is taken back comes again when it is read.
+        let told = unsafe {
+            let start = page.as_ptr().cast_mut().cast();
+            libc::madvise(start, page.len(), libc::MADV_PAGEOUT)
+        };
+        assert_eq!(told, 0, "{}", std::io::Error::last_os_error());
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn blocks_whose_rows_the_system_has_taken_back_are_not_at_hand() {
+        use crate::{Writer, format::columns::HEADER_BYTES, testing::TestChain};
+
+        let rows_in_a_page = (page_bytes() - HEADER_BYTES) / ROW_BYTES;
+        let rows = u32::try_from(3 * rows_in_a_page).unwrap();
+        let dir = tempfile::tempdir().unwrap();
+        let mut chain = TestChain::new(1);
+        let mut writer = Writer::open(dir.path(), chain.store(rows)).unwrap();
+        for block in chain.take_blocks(rows) {
+            writer.append(block).unwrap();
+        }
+        writer.commit().unwrap();
+        let last = Height::new(rows - 1);
+        writer.seal_through(last).unwrap();
+        let view = writer.reader().view();
+        let range = HeightRange::new(Height::new(3), last).unwrap();
+        for piece in view.frames(range, 1 << 20) {
+            piece.unwrap();
+        }
+        let middle = Height::new(rows / 2);
+        let hash = view.hash_at(middle).unwrap();
+        assert_eq!(view.at_hand(range, 1 << 20, false), rows - 3);
+        assert!(view.row_at_hand(middle) && view.height_at_hand(&hash));
+        let columns = view.sealed.ranges()[0].bytes(Part::Columns);
+        take_back(&columns[page_bytes()..2 * page_bytes()]);
+        if resident(columns) == columns.len() {
+            eprintln!("skipped: the temporary folder's file system takes nothing back");
+            return;
+        }
+        assert!(!view.row_at_hand(middle) && !view.height_at_hand(&hash));
+        assert!(view.row_at_hand(Height::new(3)));
+        // The last row of the first page says where the frame of the one before it ends.
+        let left = u32::try_from(rows_in_a_page - 1).unwrap() - 3;
+        assert_eq!(view.at_hand(range, 1 << 20, false), left);
+    }
 
     #[test]
     #[cfg(target_os = "linux")]

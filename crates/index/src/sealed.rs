@@ -127,8 +127,17 @@ impl SealedRange {
     }
 
     fn row_bytes(&self, index: u32) -> &[u8] {
-        let start = HEADER_BYTES + index as usize * ROW_BYTES;
-        &self.columns[start..start + ROW_BYTES]
+        self.rows_bytes(index, index)
+    }
+
+    /// The rows of blocks `from` to `to`, as they lie.
+    ///
+    /// # Panics
+    ///
+    /// If the range has no such blocks.
+    pub(crate) fn rows_bytes(&self, from: u32, to: u32) -> &[u8] {
+        let place = |index| HEADER_BYTES + index as usize * ROW_BYTES;
+        &self.columns[place(from)..place(to) + ROW_BYTES]
     }
 
     /// # Panics

@@ -11,6 +11,7 @@
 mod accept;
 mod address;
 mod answer;
+mod aside;
 mod backend;
 mod clients;
 mod connection;

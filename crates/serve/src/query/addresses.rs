@@ -4,13 +4,13 @@
 use std::{collections::HashSet, sync::Arc};
 
 use futures_util::{Stream, StreamExt as _, stream};
-use lightship_chain::{Height, HeightRange, TxId};
+use lightship_chain::{BlockHash, Height, HeightRange, TxId};
 use lightship_source::{Node, Place, Utxo};
 use prost::Message as _;
 
-use super::{Answers, Picture, Query, transactions::TRANSACTION_BYTES};
+use super::{Answers, Query, transactions::TRANSACTION_BYTES};
 use crate::{
-    address,
+    address, aside,
     errand::errand,
     limits::at_most,
     memory::{Lease, Memory},
@@ -60,12 +60,14 @@ impl Query {
             .await
             .map_err(narrower)?;
         let lease = asking.resize(ids.len() * size_of::<TxId>()).await?;
-        Ok(Box::pin(self.history(picture, range, ids, lease)))
+        let pinned = aside::row(&picture.view, range.last()).await?;
+        let pinned = pinned.map(|row| row.hash);
+        Ok(Box::pin(self.history(pinned, range, ids, lease)))
     }
 
     fn history(
         &self,
-        picture: Picture,
+        pinned: Option<BlockHash>,
         range: HeightRange,
         ids: Vec<TxId>,
         lease: Lease,
@@ -73,7 +75,6 @@ impl Query {
         let node = Arc::clone(&self.node);
         let reader = self.reader.clone();
         let memory = self.memory.clone();
-        let pinned = picture.view.row(range.last()).map(|row| row.hash);
         stream::iter(ids)
             .map(move |id| {
                 // Held as long as there are ids.

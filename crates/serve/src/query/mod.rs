@@ -18,7 +18,7 @@ use lightship_index::{Reader, Trees, View};
 use lightship_source::Node;
 
 use crate::{
-    info::Info, limits::hash_bytes, memory::Memory, mempool::Mempool, proto, range::Live,
+    aside, info::Info, limits::hash_bytes, memory::Memory, mempool::Mempool, proto, range::Live,
     settings::Settings, status::Refusal, tip::served_tip,
 };
 
@@ -100,7 +100,7 @@ impl Query {
                     tip: picture.tip.height,
                 });
             }
-            return Ok(match picture.view.row(height) {
+            return Ok(match aside::row(&picture.view, height).await? {
                 Some(row) => Found::Indexed(BlockId {
                     height,
                     hash: row.hash,
@@ -110,7 +110,7 @@ impl Query {
         }
         let readings = hash_readings(&id.hash)?;
         for hash in readings {
-            if let Some(height) = picture.view.height_of(&hash) {
+            if let Some(height) = aside::height_of(&picture.view, hash).await? {
                 return Ok(Found::Indexed(BlockId { height, hash }));
             }
         }

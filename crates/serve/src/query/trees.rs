@@ -7,7 +7,12 @@ use lightship_chain::{BlockHash, BlockId, ShieldedPool, tree::Frontier};
 use lightship_index::TreesAt;
 
 use super::{Answers, Found, Picture, Query, hash_readings};
-use crate::{errand::errand, proto, status::Refusal};
+use crate::{
+    aside::{aside, height_of, row},
+    errand::errand,
+    proto,
+    status::Refusal,
+};
 
 /// The highest index a subtree of 2^16 notes can have in a tree of 2^32.
 const MAX_SUBTREE_INDEX: u32 = 65_535;
@@ -25,12 +30,12 @@ impl Query {
         id: &proto::BlockId,
     ) -> Result<proto::TreeState, Refusal> {
         let picture = self.picture()?;
-        if let Some(state) = self.replaced_tree_state(&picture, id)? {
+        if let Some(state) = self.replaced_tree_state(&picture, id).await? {
             return Ok(state);
         }
         let found = self.find(&picture, id).await?;
         if let Found::Indexed(found) = found
-            && let Some(state) = self.indexed_tree_state(&picture, found)
+            && let Some(state) = self.indexed_tree_state(&picture, found).await?
         {
             return Ok(state);
         }
@@ -50,29 +55,39 @@ impl Query {
         (self.look)();
         let picture = self.picture()?;
         let tip = picture.tip;
-        if let Some(state) = self.indexed_tree_state(&picture, tip) {
+        if let Some(state) = self.indexed_tree_state(&picture, tip).await? {
             return Ok(state);
         }
         self.tree_state_of(tip.hash).await?.ok_or(Refusal::Replaced)
     }
 
     /// From the index, if its trees have grown so far. What is damaged there is said and asked of the node.
-    fn indexed_tree_state(&self, picture: &Picture, id: BlockId) -> Option<proto::TreeState> {
-        let view = &picture.view;
-        let trees = match self.trees.as_ref()?.at(view, id.height) {
-            Ok(trees) => trees?,
-            Err(error) => {
-                tracing::error!(%error, block = %id, "the node is asked for a tree state");
-                return None;
-            }
+    async fn indexed_tree_state(
+        &self,
+        picture: &Picture,
+        id: BlockId,
+    ) -> Result<Option<proto::TreeState>, Refusal> {
+        let Some(trees) = self.trees.clone() else {
+            return Ok(None);
         };
-        let row = view.row(id.height).filter(|row| row.hash == id.hash)?;
-        Some(self.state(id, row.time, &trees))
+        let view = Arc::clone(&picture.view);
+        // Hashes some notes, and reads here and there.
+        let read = aside("reading a tree state", move || {
+            let trees = trees.at(&view, id.height).unwrap_or_else(|error| {
+                tracing::error!(%error, block = %id, "the node is asked for a tree state");
+                None
+            });
+            let row = view.row(id.height).filter(|row| row.hash == id.hash);
+            Ok(trees.zip(row))
+        });
+        Ok(read
+            .await?
+            .map(|(trees, row)| self.state(id, row.time, &trees)))
     }
 
     /// Of a block asked for by hash that a reorg has taken from the chain, if its trees are remembered: a wallet that has seen the block may still
     /// want to know where it stood.
-    fn replaced_tree_state(
+    async fn replaced_tree_state(
         &self,
         picture: &Picture,
         id: &proto::BlockId,
@@ -81,11 +96,10 @@ impl Query {
             return Ok(None);
         };
         let readings = hash_readings(&id.hash)?;
-        if readings
-            .iter()
-            .any(|hash| picture.view.height_of(hash).is_some())
-        {
-            return Ok(None);
+        for hash in readings {
+            if height_of(&picture.view, hash).await?.is_some() {
+                return Ok(None);
+            }
         }
         Ok(readings
             .iter()
@@ -110,33 +124,39 @@ impl Query {
     }
 
     /// From the index, if its trees have grown so far.
-    fn indexed_subtrees(
+    async fn indexed_subtrees(
         &self,
         picture: &Picture,
         (pool, start, limit): (ShieldedPool, u32, u32),
-    ) -> Option<Vec<Result<proto::SubtreeRoot, Refusal>>> {
-        let view = &picture.view;
-        if view.tip()? != picture.tip {
-            return None;
-        }
-        let subtrees = match self.trees.as_ref()?.subtrees(view, pool, start, limit) {
-            Ok(subtrees) => subtrees?,
-            Err(error) => {
-                tracing::error!(%error, %pool, "the node is asked for subtree roots");
-                return None;
-            }
+    ) -> Result<Option<Vec<proto::SubtreeRoot>>, Refusal> {
+        let Some(trees) = self.trees.clone() else {
+            return Ok(None);
         };
-        subtrees
-            .into_iter()
-            .map(|(root, height)| {
-                let hash = view.hash_at(height)?;
-                Some(Ok(proto::SubtreeRoot {
+        if picture.view.tip() != Some(picture.tip) {
+            return Ok(None);
+        }
+        let view = Arc::clone(&picture.view);
+        // Thousands of roots lie all over the index.
+        aside("reading subtree roots", move || {
+            let subtrees = trees
+                .subtrees(&view, pool, start, limit)
+                .unwrap_or_else(|error| {
+                    tracing::error!(%error, %pool, "the node is asked for subtree roots");
+                    None
+                });
+            let Some(subtrees) = subtrees else {
+                return Ok(None);
+            };
+            let roots = subtrees.into_iter().map(|(root, height)| {
+                Some(proto::SubtreeRoot {
                     root_hash: bytes::Bytes::copy_from_slice(&root),
-                    completing_block_hash: completing_block_hash(hash),
+                    completing_block_hash: completing_block_hash(view.hash_at(height)?),
                     completing_block_height: height.into(),
-                }))
-            })
-            .collect()
+                })
+            });
+            Ok(roots.collect())
+        })
+        .await
     }
 
     async fn tree_state_of(&self, hash: BlockHash) -> Result<Option<proto::TreeState>, Refusal> {
@@ -182,11 +202,11 @@ impl Query {
         };
         let picture = self.picture()?;
         let asked = (pool, start, limit.unwrap_or(all));
-        if let Some(roots) = self.indexed_subtrees(&picture, asked) {
+        if let Some(roots) = self.indexed_subtrees(&picture, asked).await? {
             let lease = self.memory.try_ready(roots.len() * ROOT_BYTES)?;
             return Ok(Box::pin(stream::iter(roots).map(move |root| {
                 let _lease = &lease;
-                root
+                Ok(root)
             })));
         }
         let most = limit.unwrap_or(all).min(USUAL_ROOTS) as usize;
@@ -204,11 +224,10 @@ impl Query {
         let answers = stream::iter(roots)
             .map(move |root| {
                 let _lease = &lease;
-                let indexed = picture.view.row(root.end_height).map(|row| row.hash);
-                let node = Arc::clone(&node);
+                let (view, node) = (Arc::clone(&picture.view), Arc::clone(&node));
                 async move {
-                    let hash = match indexed {
-                        Some(hash) => hash,
+                    let hash = match row(&view, root.end_height).await? {
+                        Some(row) => row.hash,
                         None => errand(async move { Ok(node.hash_at(root.end_height).await?) })
                             .await?
                             .ok_or(Refusal::Replaced)?,

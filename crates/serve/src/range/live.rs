@@ -12,7 +12,7 @@ use lightship_chain::{
 use lightship_source::Node;
 use tokio::sync::Semaphore;
 
-use crate::{errand::errand, status::Refusal};
+use crate::{aside::aside, errand::errand, status::Refusal};
 
 /// The node as a source of single blocks; shared by all streams.
 #[derive(Clone)]
@@ -57,16 +57,13 @@ impl Live {
             .await
             .expect("the semaphore is never closed");
         let raw = self.node.block(hash).await?.ok_or(Refusal::Replaced)?;
-        let block = tokio::task::spawn_blocking(move || compact(height, RawBlock::Whole(&raw)))
-            .await
-            .map_err(|error| {
-                tracing::error!(%error, %height, "compacting a block failed");
-                Refusal::Damaged
-            })?
-            .map_err(|error| {
+        let block = aside("compacting a block", move || {
+            compact(height, RawBlock::Whole(&raw)).map_err(|error| {
                 tracing::error!(%error, %height, "a block of the node cannot be read");
                 Refusal::Unreadable { height }
-            })?;
+            })
+        })
+        .await?;
         if block.id.hash != hash {
             tracing::warn!(%height, asked = %hash, got = %block.id.hash, "the node sent another block");
             return Err(Refusal::NodeAway);

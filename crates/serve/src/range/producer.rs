@@ -13,6 +13,7 @@ use super::{
 };
 use crate::{
     answer::COUNTED_BYTES,
+    aside::aside,
     errand::errand,
     memory::{Lease, Memory},
     status::Refusal,
@@ -47,10 +48,16 @@ pub(crate) struct Producer {
     projection: Projection,
     /// The next block to be read; `None` at the end.
     next: Option<Height>,
-    last: Height,
-    descending: bool,
+    course: Course,
     ending: Option<Refusal>,
     budget: usize,
+}
+
+/// Which way a range goes, and what its next block must link to. Goes along to where the disk is waited for.
+#[derive(Clone, Copy)]
+struct Course {
+    last: Height,
+    descending: bool,
     /// The last block read.
     behind: Option<Behind>,
 }
@@ -95,17 +102,19 @@ impl Producer {
             pinned,
             projection: plan.projection,
             next: Some(plan.first),
-            last: plan.last,
-            descending: plan.first > plan.last,
+            course: Course {
+                last: plan.last,
+                descending: plan.first > plan.last,
+                behind: None,
+            },
             ending: plan.ending,
             budget: FIRST_WINDOW_BYTES,
-            behind: None,
         }
     }
 
     /// Whether blocks go out highest first.
     pub(crate) fn descending(&self) -> bool {
-        self.descending
+        self.course.descending
     }
 
     /// Reads the next window.
@@ -142,18 +151,16 @@ impl Producer {
         newest.covers(height).then_some(newest)
     }
 
-    /// What the next window is, if it is read from `view`.
-    fn aim(&self, view: &View, height: Height) -> Result<Aim, Refusal> {
-        let row = row(view, height)?;
-        self.check_link(row.hash, row.previous)?;
-        let mut to = reach(view, height, self.last);
-        let mut is_lent = self.projection == Projection::Stored && !self.descending;
+    /// What the next window is, if it is read from `view`. Reads no block and no row: what cannot be waited for here.
+    fn aim(&self, view: &View, height: Height) -> Aim {
+        let mut to = reach(view, height, self.course.last);
+        let mut is_lent = self.projection == Projection::Stored && !self.course.descending;
         // Slices of mapped files and copies are not mixed: those are the system's memory, these are ours.
         match view.sealed_through() {
             Some(sealed) if is_lent && height <= sealed => to = to.min(sealed),
             _ => is_lent &= view.tip().is_none_or(|tip| height > tip.height),
         }
-        Ok(Aim { to, is_lent })
+        Aim { to, is_lent }
     }
 
     /// Reads the next window if nothing of that has to be waited for: its blocks are at hand, and memory for copies of them is free.
@@ -181,7 +188,7 @@ impl Producer {
         view: &Arc<View>,
         height: Height,
     ) -> Result<Option<Vec<Piece>>, Refusal> {
-        let Aim { to, is_lent } = self.aim(view, height)?;
+        let Aim { to, is_lent } = self.aim(view, height);
         let most = if is_lent {
             MAX_LENT_AT_HAND_BYTES
         } else {
@@ -195,14 +202,15 @@ impl Producer {
             return Ok(None);
         };
         // Long answers of copies are made elsewhere, and are refused, or wait, before they begin to fill the memory.
-        if !is_lent && last != self.last {
+        if !is_lent && last != self.course.last {
             return Ok(None);
         }
+        self.course.check(view, height)?;
         let mut pieces = window::read_at_hand(view, height, last, self.projection)?;
         if !is_lent {
             let copied = pieces.iter().map(|piece| piece.bytes.len()).sum();
             // An answer that is small and alone is as little counted as those of other methods.
-            let is_small = self.behind.is_none() && copied < COUNTED_BYTES;
+            let is_small = self.course.behind.is_none() && copied < COUNTED_BYTES;
             if !is_small {
                 let Ok(lease) = self.memory.try_ahead(copied) else {
                     return Ok(None);
@@ -210,12 +218,12 @@ impl Producer {
                 cover(&mut pieces, lease);
             }
         }
-        self.advance(view, height, &pieces)?;
+        self.next = self.course.advance(view, height, &pieces)?;
         Ok(Some(pieces))
     }
 
     async fn read_index(&mut self, view: Arc<View>, height: Height) -> Result<Vec<Piece>, Refusal> {
-        let Aim { to, is_lent } = self.aim(&view, height)?;
+        let Aim { to, is_lent } = self.aim(&view, height);
         let projection = self.projection;
         let most = if is_lent {
             MAX_WINDOW_BYTES
@@ -224,7 +232,7 @@ impl Producer {
         };
         let budget = self.budget.min(most);
         self.budget = (budget * 2).min(most);
-        let lease = match (is_lent, self.behind) {
+        let lease = match (is_lent, self.course.behind) {
             (true, _) => None,
             // One block is counted when its length is known.
             _ if height == to => Some(self.memory.try_ahead(0)?),
@@ -232,48 +240,20 @@ impl Producer {
             (false, None) => Some(self.memory.try_ahead(budget)?),
             (false, Some(_)) => Some(self.memory.ahead(budget).await?),
         };
-        let reading = Arc::clone(&view);
-        let mut pieces = tokio::task::spawn_blocking(move || {
-            window::read(&reading, height, to, projection, budget)
+        let mut course = self.course;
+        let (mut pieces, next, course) = aside("reading a window", move || {
+            course.check(&view, height)?;
+            let pieces = window::read(&view, height, to, projection, budget)?;
+            let next = course.advance(&view, height, &pieces)?;
+            Ok((pieces, next, course))
         })
-        .await
-        .map_err(|error| {
-            tracing::error!(%error, "reading a window failed");
-            Refusal::Damaged
-        })??;
+        .await?;
         if let Some(lease) = lease {
             let copied = pieces.iter().map(|piece| piece.bytes.len()).sum();
             cover(&mut pieces, lease.resize(copied).await?);
         }
-        self.advance(&view, height, &pieces)?;
+        (self.next, self.course) = (next, course);
         Ok(pieces)
-    }
-
-    /// Goes behind what was read from `view`, from `height` on.
-    fn advance(&mut self, view: &View, height: Height, pieces: &[Piece]) -> Result<(), Refusal> {
-        let end = pieces.last().map_or(height, |piece| {
-            if self.descending {
-                piece.heights.first()
-            } else {
-                piece.heights.last()
-            }
-        });
-        self.next = towards(end, self.last);
-        if self.next.is_some() {
-            let row = self::row(view, end)?;
-            let below = end.previous().and_then(|below| view.row(below));
-            self.behind = Some(Behind {
-                hash: row.hash,
-                previous: row.previous,
-                sizes: if self.descending {
-                    below.map(|row| row.sizes)
-                } else {
-                    Some(row.sizes)
-                },
-                from_index: true,
-            });
-        }
-        Ok(())
     }
 
     /// A few blocks from the node; with what was read before a failure, and the failure.
@@ -285,7 +265,7 @@ impl Producer {
             && !self.pinned.covers(at)
         {
             heights.push(at);
-            next = towards(at, self.last);
+            next = towards(at, self.course.last);
         }
         let (live, memory) = (self.live.clone(), self.memory.clone());
         let mut blocks = std::pin::pin!(
@@ -315,7 +295,7 @@ impl Producer {
                 Ok(piece) => pieces.push(piece),
                 Err(refusal) => return (pieces, Some(refusal)),
             }
-            self.next = towards(height, self.last);
+            self.next = towards(height, self.course.last);
         }
         (pieces, None)
     }
@@ -326,9 +306,9 @@ impl Producer {
         lease: Lease,
     ) -> Result<Piece, Refusal> {
         let (id, previous, notes) = (block.id, block.previous, block.notes);
-        self.check_link(id.hash, previous)?;
-        let before = match self.behind.and_then(|behind| behind.sizes) {
-            Some(sizes) if !self.descending => sizes,
+        self.course.check_link(id.hash, previous)?;
+        let before = match self.course.behind.and_then(|behind| behind.sizes) {
+            Some(sizes) if !self.course.descending => sizes,
             // The sizes at the end of this very block; those before it are less its own notes.
             Some(sizes) => less(sizes, notes).ok_or_else(|| {
                 tracing::warn!(height = %id.height, "the node's tree sizes and blocks do not agree");
@@ -343,10 +323,10 @@ impl Producer {
             tracing::warn!(height = %id.height, "a tree would overflow");
             Refusal::NodeAway
         })?;
-        self.behind = Some(Behind {
+        self.course.behind = Some(Behind {
             hash: id.hash,
             previous,
-            sizes: Some(if self.descending {
+            sizes: Some(if self.course.descending {
                 before
             } else {
                 encoded.sizes
@@ -368,6 +348,47 @@ impl Producer {
             is_copy: true,
             origin: Origin::Node(id.hash),
         })
+    }
+}
+
+impl Course {
+    /// Whether the block at `height` of `view` continues what was read.
+    fn check(&self, view: &View, height: Height) -> Result<(), Refusal> {
+        let row = row(view, height)?;
+        self.check_link(row.hash, row.previous)
+    }
+
+    /// Goes behind what was read from `view`, from `height` on. Gives the height after it.
+    fn advance(
+        &mut self,
+        view: &View,
+        height: Height,
+        pieces: &[Piece],
+    ) -> Result<Option<Height>, Refusal> {
+        let end = pieces.last().map_or(height, |piece| {
+            if self.descending {
+                piece.heights.first()
+            } else {
+                piece.heights.last()
+            }
+        });
+        let next = towards(end, self.last);
+        if next.is_some() {
+            let row = self::row(view, end)?;
+            let sizes = if self.descending {
+                let below = end.previous().and_then(|below| view.row(below));
+                below.map(|row| row.sizes)
+            } else {
+                Some(row.sizes)
+            };
+            self.behind = Some(Behind {
+                hash: row.hash,
+                previous: row.previous,
+                sizes,
+                from_index: true,
+            });
+        }
+        Ok(next)
     }
 
     /// Whether a block with that name and parent continues what was read.
