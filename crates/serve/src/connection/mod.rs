@@ -21,6 +21,7 @@ use std::{
         atomic::{AtomicBool, Ordering},
     },
     task::{Context, Poll, Wake, Waker},
+    time::{Duration, Instant},
 };
 
 use bytes::{Buf as _, Bytes, BytesMut};
@@ -36,6 +37,16 @@ const GATHER_BYTES: usize = 128 << 10;
 const SHARED_BYTES: usize = 1 << 10;
 /// Slices in one system call.
 const MAX_SLICES: usize = 64;
+/// What a connection writes before others get their turn, if some wait.
+const TURN_BYTES: usize = 128 << 10;
+/// What it writes in a crowd: a short call there waits for one such turn of each connection that has much to send.
+const CROWDED_TURN_BYTES: usize = 64 << 10;
+/// What it writes if nobody waits. Each turn costs a little, also alone.
+const LONE_TURN_BYTES: usize = 1 << 20;
+/// A turn that comes sooner after the last one shows that nobody waits.
+const ALONE: Duration = Duration::from_micros(50);
+/// One that comes later shows a crowd.
+const CROWDED: Duration = Duration::from_millis(4);
 /// How often connection and calls take turns before other connections get theirs.
 const ROUNDS: usize = 8;
 
@@ -90,6 +101,8 @@ struct Gathered<S> {
     tail: BytesMut,
     /// Bytes of both.
     waiting: usize,
+    /// What may still be written in this turn of the [`Driver`].
+    left: usize,
 }
 
 impl<S> Gathering<S> {
@@ -101,6 +114,7 @@ impl<S> Gathering<S> {
             queue: VecDeque::new(),
             tail: BytesMut::new(),
             waiting: 0,
+            left: usize::MAX,
         })))
     }
 
@@ -149,10 +163,13 @@ impl<S> Gathered<S> {
 }
 
 impl<S: AsyncWrite + Unpin> Gathered<S> {
-    /// Writes what has gathered.
+    /// Writes what has gathered, as much as this turn allows: the next one is the driver's to bring about.
     fn poll_write_out(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         self.close_tail();
         while !self.queue.is_empty() {
+            if self.left == 0 {
+                return Poll::Pending;
+            }
             let mut slices = [IoSlice::new(&[]); MAX_SLICES];
             let mut count = 0;
             for (slice, bytes) in slices.iter_mut().zip(&self.queue) {
@@ -163,7 +180,10 @@ impl<S: AsyncWrite + Unpin> Gathered<S> {
             match stream.poll_write_vectored(cx, &slices[..count]) {
                 Poll::Pending => return Poll::Pending,
                 Poll::Ready(Ok(0)) => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
-                Poll::Ready(Ok(bytes)) => self.wrote(bytes),
+                Poll::Ready(Ok(bytes)) => {
+                    self.left = self.left.saturating_sub(bytes);
+                    self.wrote(bytes);
+                }
                 Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
             }
         }
@@ -202,7 +222,8 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Gathering<S> {
     ) -> Poll<io::Result<usize>> {
         let mut gathered = self.lock();
         let offered: usize = slices.iter().map(|slice| slice.len()).sum();
-        if gathered.waiting > 0 && gathered.waiting + offered > GATHER_BYTES {
+        let enough = GATHER_BYTES.min(gathered.left);
+        if gathered.waiting > 0 && gathered.waiting + offered > enough {
             std::task::ready!(gathered.poll_write_out(cx))?;
         }
         for slice in slices {
@@ -234,6 +255,10 @@ pub(crate) struct Driver<C, S> {
     calls: Calls,
     running: FuturesUnordered<Watched>,
     wakes: Arc<Wakes>,
+    /// What a turn may write.
+    turn_bytes: usize,
+    /// When the last turn ended, if it ended because of that.
+    stepped_back: Option<Instant>,
 }
 
 /// Wakes from inside a turn make another round, not another turn on maybe another thread.
@@ -266,6 +291,8 @@ impl<C, S> Driver<C, S> {
             calls,
             running: FuturesUnordered::new(),
             wakes: Arc::default(),
+            turn_bytes: TURN_BYTES,
+            stepped_back: None,
         }
     }
 
@@ -302,6 +329,10 @@ where
         let this = &mut *self;
         let wakes = Arc::clone(&this.wakes);
         wakes.outer.register(outer.waker());
+        if let Some(since) = this.stepped_back.take() {
+            this.turn_bytes = next_turn(this.turn_bytes, since.elapsed());
+        }
+        this.stream.lock().left = this.turn_bytes;
         wakes.in_turn.store(true, Ordering::SeqCst);
         let waker = Waker::from(Arc::clone(&wakes));
         let mut cx = Context::from_waker(&waker);
@@ -309,7 +340,9 @@ where
             wakes.woken.store(false, Ordering::SeqCst);
             if let Poll::Ready(ended) = this.round(&mut cx) {
                 // The last words, if the socket takes them: HTTP/1.1 ends without closing what it answered with a refusal.
-                let _ = this.stream.lock().poll_flush(&mut cx);
+                let mut stream = this.stream.lock();
+                stream.left = usize::MAX;
+                let _ = stream.poll_flush(&mut cx);
                 return Poll::Ready(ended);
             }
             if !wakes.woken.load(Ordering::SeqCst) {
@@ -317,9 +350,15 @@ where
             }
         }
         // A failure to write is seen by the connection when it reads or writes next.
-        let all_written = this.stream.lock().poll_flush(&mut cx).is_ready();
+        let (all_written, turn_is_over) = {
+            let mut stream = this.stream.lock();
+            (stream.poll_flush(&mut cx).is_ready(), stream.left == 0)
+        };
         wakes.in_turn.store(false, Ordering::SeqCst);
-        if wakes.woken.load(Ordering::SeqCst) {
+        if turn_is_over && !all_written {
+            this.stepped_back = Some(Instant::now());
+            outer.waker().wake_by_ref();
+        } else if wakes.woken.load(Ordering::SeqCst) {
             outer.waker().wake_by_ref();
         } else if all_written && this.running.is_empty() {
             // Not before: a call that has ended may have left its last pieces to the transport. What that keeps back because its client has
@@ -331,6 +370,17 @@ where
 }
 
 impl<C, S> Unpin for Driver<C, S> {}
+
+/// What may be written in the turn that comes `after` one of `bytes` that ended before all was written.
+fn next_turn(bytes: usize, after: Duration) -> usize {
+    if after < ALONE {
+        (bytes * 2).min(LONE_TURN_BYTES)
+    } else if after < CROWDED {
+        TURN_BYTES
+    } else {
+        CROWDED_TURN_BYTES
+    }
+}
 
 #[cfg(test)]
 mod tests {
@@ -366,6 +416,71 @@ mod tests {
         gathering.shutdown().await.unwrap();
         far.read_to_end(&mut read).await.unwrap();
         assert_eq!(read, expected);
+    }
+
+    #[test]
+    fn turns_grow_alone_and_shrink_in_a_crowd() {
+        assert_eq!(next_turn(TURN_BYTES, Duration::ZERO), 2 * TURN_BYTES);
+        assert_eq!(next_turn(LONE_TURN_BYTES, Duration::ZERO), LONE_TURN_BYTES);
+        assert_eq!(next_turn(LONE_TURN_BYTES, ALONE), TURN_BYTES);
+        assert_eq!(next_turn(TURN_BYTES, CROWDED), CROWDED_TURN_BYTES);
+    }
+
+    /// Takes everything at once, and counts it.
+    #[derive(Clone, Default)]
+    struct Sink(Arc<std::sync::atomic::AtomicUsize>);
+
+    impl Sink {
+        fn taken(&self) -> usize {
+            self.0.load(Ordering::SeqCst)
+        }
+    }
+
+    impl AsyncWrite for Sink {
+        fn poll_write(
+            self: Pin<&mut Self>,
+            _: &mut Context<'_>,
+            bytes: &[u8],
+        ) -> Poll<io::Result<usize>> {
+            self.0.fetch_add(bytes.len(), Ordering::SeqCst);
+            Poll::Ready(Ok(bytes.len()))
+        }
+
+        fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Poll::Ready(Ok(()))
+        }
+
+        fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Poll::Ready(Ok(()))
+        }
+    }
+
+    #[tokio::test]
+    async fn a_connection_takes_turns_with_others_however_fast_its_client_is() {
+        const BYTES: usize = 40 * TURN_BYTES;
+        let memory = crate::memory::Memory::new(1_000);
+        let calls = Calls::new(Patrol::new(std::time::Duration::from_secs(60), memory));
+        let sink = Sink::default();
+        let mut stream = Gathering::new(sink.clone(), calls.lent());
+        let handle = stream.handle();
+        let connection = async move {
+            for _ in 0..BYTES / 1_000 {
+                stream.write_all(&[7; 1_000]).await.unwrap();
+            }
+            stream.write_all(&[7; BYTES % 1_000]).await.unwrap();
+        };
+        let mut driver = Driver::new(connection, handle, calls);
+        for turn in 1..=3 {
+            assert!(futures_util::poll!(&mut driver).is_pending());
+            let most = turn * (TURN_BYTES + GATHER_BYTES);
+            assert!((1..=most).contains(&sink.taken()), "{}", sink.taken());
+            // Others had their turns.
+            std::thread::sleep(CROWDED);
+        }
+        // It comes back by itself, and its last bytes leave with it.
+        let whole = tokio::time::timeout(std::time::Duration::from_secs(10), driver);
+        whole.await.expect("nothing else wakes it");
+        assert_eq!(sink.taken(), BYTES);
     }
 
     #[tokio::test]
