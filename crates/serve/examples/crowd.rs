@@ -7,6 +7,9 @@
 //! 200 ms, and so on; four others ask `GetLatestBlock` every 20 ms. Every answer's bytes are counted. With a folder of a memory cgroup whose limit is
 //! below the size of the index, the server is put there, so that pages stay cold: the system takes them away again as fast as they come.
 //!
+//! The clients that load the server run at a lower priority than server and `GetLatestBlock`, for on a machine without cores to spare it is otherwise the
+//! load that is measured.
+//!
 //! Printed are errors, the latencies of `GetLatestBlock`, the server's anonymous memory every ten seconds, and its reads from the disk, which
 //! tell whether the pages were cold.
 
@@ -36,6 +39,7 @@ const BLOCK_BYTES: usize = 359;
 const FAST_BLOCKS: u32 = 1_000;
 const SLOW_BYTES: usize = 64 << 10;
 const SLOW_PAUSE: Duration = Duration::from_millis(200);
+const LOAD_PRIORITY: i32 = 19;
 const PROBES: usize = 4;
 const PROBE_PAUSE: Duration = Duration::from_millis(20);
 
@@ -160,6 +164,7 @@ fn numbers(seed: usize) -> impl Iterator<Item = u32> {
 }
 
 fn fast_client(counts: &Counts, served: &Served, client: usize, blocks: u32) {
+    step_back();
     let mut wire = Wire::connect(served.grpc).unwrap();
     let mut heights = numbers(client).map(|number| number % (blocks - FAST_BLOCKS));
     counts.client("a fast client", || {
@@ -174,6 +179,7 @@ fn fast_client(counts: &Counts, served: &Served, client: usize, blocks: u32) {
 }
 
 fn slow_client(counts: &Counts, served: &Served, client: usize, blocks: u32) {
+    step_back();
     let mut heights = numbers(client + 1_000_000).map(|number| number % (blocks / 2));
     counts.client("a slow client", || {
         let mut wire = Wire::connect(served.grpc)?;
@@ -192,6 +198,11 @@ fn slow_client(counts: &Counts, served: &Served, client: usize, blocks: u32) {
         counts.slow_ranges.fetch_add(1, Ordering::Relaxed);
         demand(bytes == (last - first + 1) as usize * BLOCK_BYTES)
     });
+}
+
+/// Lets server and short calls go first. On Linux a priority is a thread's own.
+fn step_back() {
+    rustix::process::setpriority_process(None, LOAD_PRIORITY).unwrap();
 }
 
 fn probe(counts: &Counts, served: &Served) {
