@@ -213,6 +213,8 @@ pub(crate) struct Wire {
     next: u32,
     /// DATA bytes since the windows were opened.
     taken: u32,
+    /// Those of the call that goes on.
+    of_call: u32,
 }
 
 const DATA: u8 = 0;
@@ -243,6 +245,7 @@ impl Wire {
             stream: BufReader::with_capacity(BUFFER_BYTES, stream),
             next: 1,
             taken: 0,
+            of_call: 0,
         })
     }
 
@@ -255,6 +258,7 @@ impl Wire {
     ) -> io::Result<usize> {
         let id = self.next;
         self.next += 2;
+        self.of_call = 0;
         // The names that are indexed are in RFC 7541, appendix A.
         let mut headers = vec![0x83, 0x86];
         let mut literal = |name: &[u8], value: &str| {
@@ -312,12 +316,14 @@ impl Wire {
 
     fn open_windows(&mut self, id: u32, taken: u32) -> io::Result<()> {
         self.taken += taken;
+        self.of_call += taken;
         if self.taken > 256 << 20 {
-            for stream in [id, 0] {
-                let update = frame(WINDOW_UPDATE, 0, stream, &self.taken.to_be_bytes());
+            // A stream's window is as far open as it may be, less what came on that stream.
+            for (stream, taken) in [(id, self.of_call), (0, self.taken)] {
+                let update = frame(WINDOW_UPDATE, 0, stream, &taken.to_be_bytes());
                 self.stream.get_mut().write_all(&update)?;
             }
-            self.taken = 0;
+            (self.taken, self.of_call) = (0, 0);
         }
         Ok(())
     }
