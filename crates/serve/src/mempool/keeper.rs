@@ -124,6 +124,8 @@ struct Kept {
     mined_known: bool,
     /// In order of arrival.
     present: Vec<(u32, Arc<Entry>)>,
+    /// Whether `tip` or `present` is another than was shown last: a look may fail after it has changed them.
+    unshown: bool,
     /// Numbers given out under this tip, also to those that left.
     numbers: HashMap<TxId, u32>,
 }
@@ -231,7 +233,7 @@ impl Keeper {
 
     async fn refresh(&mut self) -> Result<(), Refusal> {
         let tip = self.settled_tip().await.ok_or(Refusal::NotReady)?;
-        let moved = self.move_to(tip);
+        self.move_to(tip);
         let ids = tokio::time::timeout(LIST_PATIENCE, self.node.mempool())
             .await
             .map_err(|_| Refusal::NodeAway)??;
@@ -246,17 +248,18 @@ impl Keeper {
         self.kept.present.retain(|(_, entry)| {
             listed.contains(&entry.id) || (graceful && !mined.contains(&entry.id))
         });
-        let mut changed = moved || self.kept.present.len() != before;
+        self.kept.unshown |= self.kept.present.len() != before;
         for (_, entry) in &self.kept.present {
             listed.remove(&entry.id);
         }
         let newcomers: Vec<TxId> = ids.into_iter().filter(|id| listed.remove(id)).collect();
-        changed |= self.welcome(newcomers).await?;
-        if changed || !matches!(*self.state.borrow(), State::Up(_)) {
+        self.welcome(newcomers).await?;
+        if self.kept.unshown || !matches!(*self.state.borrow(), State::Up(_)) {
             let snapshot = Snapshot::new(tip, self.kept.present.clone());
             metrics::gauge!("lightship_serve_mempool_transactions")
                 .set(snapshot.present.len() as f64);
             self.state.send_replace(State::Up(Arc::new(snapshot)));
+            self.kept.unshown = false;
         }
         Ok(())
     }
@@ -276,10 +279,10 @@ impl Keeper {
         }
     }
 
-    /// Notes a new tip, and what was mined on the way to it. Whether it is new.
-    fn move_to(&mut self, tip: BlockId) -> bool {
-        let moved = self.kept.tip != Some(tip);
-        if moved {
+    /// Notes a new tip, and what was mined on the way to it.
+    fn move_to(&mut self, tip: BlockId) {
+        if self.kept.tip != Some(tip) {
+            self.kept.unshown = true;
             let before = self.kept.tip.replace(tip);
             self.kept.since = before.map(|_| Instant::now());
             self.kept.mined.clear();
@@ -298,7 +301,6 @@ impl Keeper {
         } else if !self.kept.mined_known {
             self.look_through(tip.height, tip.height);
         }
-        moved
     }
 
     fn look_through(&mut self, first: Height, last: Height) {
@@ -316,8 +318,8 @@ impl Keeper {
         self.kept.mined_known = true;
     }
 
-    /// Fetches each newcomer once and takes it in. Whether any came in.
-    async fn welcome(&mut self, newcomers: Vec<TxId>) -> Result<bool, Refusal> {
+    /// Fetches each newcomer once and takes it in.
+    async fn welcome(&mut self, newcomers: Vec<TxId>) -> Result<(), Refusal> {
         let mut bytes: usize = self
             .kept
             .present
@@ -330,7 +332,6 @@ impl Keeper {
             .take(room)
             .map(|id| async move { (id, node.transaction(id).await) })
             .buffered(CONCURRENCY);
-        let mut any = false;
         let mut failed = None;
         while let Some((id, found)) = fetched.next().await {
             let raw: Bytes = match found {
@@ -352,12 +353,12 @@ impl Keeper {
             self.kept
                 .present
                 .push((number, Arc::new(Entry::new(id, raw))));
-            any = true;
+            self.kept.unshown = true;
         }
         match failed {
             // What came in is kept, and shown with the next good answer.
             Some(error) => Err(error.into()),
-            None => Ok(any),
+            None => Ok(()),
         }
     }
 }

@@ -8,7 +8,10 @@ use lightship_chain::{
     compact::transaction,
 };
 use lightship_serve::proto::{CompactTx, Empty, GetMempoolTxRequest, RawTransaction};
-use lightship_source::simulated::{Fault, Rule};
+use lightship_source::{
+    Node,
+    simulated::{Fault, Rule},
+};
 use prost::Message as _;
 use tonic::{Code, Streaming};
 
@@ -319,4 +322,55 @@ async fn a_flood_of_changes_costs_the_node_a_bounded_number_of_looks() {
     let most = began.elapsed().as_millis() as u64 / 20 + 2;
     let looked = looks() - before;
     assert!((1..=most).contains(&looked), "{looked} of at most {most}");
+}
+
+/// The first look under a new tip fails, the next finds the same transactions as before the block. The copy once stayed under the old tip then, until the
+/// mempool changed, and whoever asked for a stream was told for so long that the node is away.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_look_that_fails_at_a_new_tip_is_made_good_by_the_next() {
+    let mut stage = unhurried().await;
+    let mut client = stage.client().await;
+    let built = three(&mut stage);
+    stage.mempool_changed.notify_one();
+    shows(&stage, built.len()).await;
+    // The second look after a change is over.
+    tokio::time::sleep(Duration::from_millis(400)).await;
+    let looked = stage.node.faults().calls_of("getrawmempool");
+    let late = Rule::new(Fault::Warming)
+        .of_method("getrawmempool")
+        .times(1);
+    stage.node.faults().add(late);
+    stage.mine_of(&[]);
+    stage.follow();
+    until(|| async { stage.node.faults().calls_of("getrawmempool") > looked }).await;
+    stage.mempool_changed.notify_one();
+    let mut stream = within(client.get_mempool_stream(Empty {}))
+        .await
+        .unwrap()
+        .into_inner();
+    for _ in &built {
+        next(&mut stream, &built).await.unwrap();
+    }
+}
+
+/// What had come in when a question about another failed was once not shown before the mempool changed again.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_newcomer_is_shown_although_the_question_about_the_next_one_failed() {
+    let mut stage = unhurried().await;
+    let built = three(&mut stage);
+    let listed = Node::mempool(&stage.node).await.unwrap();
+    let but_the_first = Rule::new(Fault::Warming)
+        .of_method("getrawtransaction")
+        .after(1);
+    stage.node.faults().add(but_the_first);
+    stage.mempool_changed.notify_one();
+    // By two looks: a second one follows a change.
+    let asked = || stage.node.faults().calls_of("getrawtransaction");
+    until(|| async { asked() >= built.len() as u64 }).await;
+    for id in &listed[1..] {
+        stage.node.mempool_remove(*id);
+    }
+    stage.node.faults().clear();
+    stage.mempool_changed.notify_one();
+    shows(&stage, 1).await;
 }
