@@ -292,12 +292,16 @@ impl Keeper {
                 *number = fresh;
                 self.kept.numbers.insert(entry.id, fresh);
             }
-            let first = match before {
-                Some(before) if before.height < tip.height => before.height.next(),
-                _ => Some(tip.height),
-            };
             let lowest = tip.height.saturating_sub(MAX_BLOCKS_LOOKED_THROUGH - 1);
-            self.look_through(first.unwrap_or(tip.height).max(lowest), tip.height);
+            let first = match before {
+                None => tip.height,
+                Some(before) if self.reader.view().hash_at(before.height) == Some(before.hash) => {
+                    before.height.next().unwrap_or(tip.height).max(lowest)
+                }
+                // A branch was replaced, from where on is not known.
+                Some(_) => lowest,
+            };
+            self.look_through(first, tip.height);
         } else if !self.kept.mined_known {
             self.look_through(tip.height, tip.height);
         }

@@ -374,3 +374,28 @@ async fn a_newcomer_is_shown_although_the_question_about_the_next_one_failed() {
     stage.mempool_changed.notify_one();
     shows(&stage, 1).await;
 }
+
+/// A reorg of two blocks mines what waited in the lower of them. That it is mined was once not seen, for only the tip was looked into, and the transaction was
+/// kept for some seconds as one that the node had forgotten.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_new_branch_has_mined_below_its_tip_does_not_wait_any_more() {
+    let mut stage = Stage::new(20).await;
+    let mut client = stage.client().await;
+    let built = three(&mut stage);
+    shows(&stage, 3).await;
+    stage.reorg_with(2, 2, 3, &built[1..2]);
+    stage.follow();
+    let mut stream = within(client.get_mempool_stream(Empty {}))
+        .await
+        .unwrap()
+        .into_inner();
+    let mut seen = vec![
+        next(&mut stream, &built).await.unwrap(),
+        next(&mut stream, &built).await.unwrap(),
+    ];
+    seen.sort();
+    let mut expected = vec![built[0].id, built[2].id];
+    expected.sort();
+    assert_eq!(seen, expected);
+    assert_eq!(ids(&mut client, excluding(&[])).await.len(), 2);
+}

@@ -246,12 +246,20 @@ impl Stage {
 
     /// Takes `depth` blocks off and puts `count` others on, at the node only.
     pub(crate) fn reorg(&mut self, depth: usize, count: usize, seed: u64) {
+        self.reorg_with(depth, count, seed, &[]);
+    }
+
+    /// [`Stage::reorg`]; the first of the new blocks holds `more` too.
+    pub(crate) fn reorg_with(&mut self, depth: usize, count: usize, seed: u64, more: &[Built]) {
         self.blocks.truncate(self.blocks.len() - depth);
         let parent = self.blocks.last().unwrap();
         self.chain = self.chain.branch(parent.id, parent.time, seed);
         let branch: Vec<BuiltBlock> = (0..count)
-            .map(|_| {
-                let transactions = self.mixed();
+            .map(|nth| {
+                let mut transactions = self.mixed();
+                if nth == 0 {
+                    transactions.extend_from_slice(more);
+                }
                 let block = next_block(&mut self.chain, &transactions);
                 self.blocks.push(block.clone());
                 block
