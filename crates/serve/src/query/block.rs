@@ -23,18 +23,8 @@ impl Query {
         }
         let picture = self.picture()?;
         let height = match self.find(&picture, id).await? {
-            Found::Indexed(id) => id.height,
-            Found::ByHeight(height) => height,
-            Found::ByHash(id) => {
-                if id.height > picture.tip.height {
-                    (self.look)();
-                    return Err(Refusal::AboveTip {
-                        height: id.height,
-                        tip: picture.tip.height,
-                    });
-                }
-                id.height
-            }
+            Found::AtHeight(height) => height,
+            Found::Indexed(id) | Found::AtNode(id) => id.height,
         };
         let plan = Plan {
             first: height,

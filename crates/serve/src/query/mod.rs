@@ -46,15 +46,15 @@ pub(crate) struct Picture {
     pub(crate) tip: BlockId,
 }
 
-/// Where a block is, once its `BlockID` is understood.
+/// Which block a `BlockID` means, once it is understood. It is not above the tip.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Found {
-    /// In the index.
+    /// The one at that height; nobody has looked for it yet.
+    AtHeight(Height),
+    /// In the index, by its hash.
     Indexed(BlockId),
-    /// Not in the index yet, by height: on the node's best chain.
-    ByHeight(Height),
-    /// Not in the index, by hash, as the node has it.
-    ByHash(BlockId),
+    /// Not in the index, by its hash: as the node has it.
+    AtNode(BlockId),
 }
 
 impl Query {
@@ -91,27 +91,28 @@ impl Query {
         picture: &Picture,
         id: &proto::BlockId,
     ) -> Result<Found, Refusal> {
-        if id.hash.is_empty() {
+        let (height, found) = if id.hash.is_empty() {
             let height = Height::try_from(id.height)?;
-            if height > picture.tip.height {
-                (self.look)();
-                return Err(Refusal::AboveTip {
-                    height,
-                    tip: picture.tip.height,
-                });
-            }
-            return Ok(match aside::row(&picture.view, height).await? {
-                Some(row) => Found::Indexed(BlockId {
-                    height,
-                    hash: row.hash,
-                }),
-                None => Found::ByHeight(height),
-            });
+            (height, Found::AtHeight(height))
+        } else {
+            self.find_hash(picture, hash_readings(&id.hash)?).await?
+        };
+        let tip = picture.tip.height;
+        if height > tip {
+            (self.look)();
+            return Err(Refusal::AboveTip { height, tip });
         }
-        let readings = hash_readings(&id.hash)?;
+        Ok(found)
+    }
+
+    async fn find_hash(
+        &self,
+        picture: &Picture,
+        readings: [BlockHash; 2],
+    ) -> Result<(Height, Found), Refusal> {
         for hash in readings {
             if let Some(height) = aside::height_of(&picture.view, hash).await? {
-                return Ok(Found::Indexed(BlockId { height, hash }));
+                return Ok((height, Found::Indexed(BlockId { height, hash })));
             }
         }
         // The index may be incomplete or a block behind; whether the hash is unknown is then the node's to say.
@@ -119,7 +120,7 @@ impl Query {
             if let Some(state) = self.node.tree_state(hash).await? {
                 let height = state.id.height;
                 return if self.node.hash_at(height).await? == Some(hash) {
-                    Ok(Found::ByHash(BlockId { height, hash }))
+                    Ok((height, Found::AtNode(BlockId { height, hash })))
                 } else {
                     Err(Refusal::BlockNotFound)
                 };

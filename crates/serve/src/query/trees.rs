@@ -34,18 +34,28 @@ impl Query {
             return Ok(state);
         }
         let found = self.find(&picture, id).await?;
-        if let Found::Indexed(found) = found
-            && let Some(state) = self.indexed_tree_state(&picture, found).await?
+        let indexed = match found {
+            Found::AtHeight(height) => row(&picture.view, height).await?.map(|row| BlockId {
+                height,
+                hash: row.hash,
+            }),
+            Found::Indexed(found) => Some(found),
+            Found::AtNode(_) => None,
+        };
+        if let Some(indexed) = indexed
+            && let Some(state) = self.indexed_tree_state(&picture, indexed).await?
         {
             return Ok(state);
         }
-        let (hash, missing) = match found {
-            Found::Indexed(found) if id.hash.is_empty() => (found.hash, Refusal::Replaced),
-            Found::Indexed(found) | Found::ByHash(found) => (found.hash, Refusal::BlockNotFound),
-            Found::ByHeight(height) => (
+        let (hash, missing) = match (found, indexed) {
+            (Found::AtHeight(_), Some(found)) => (found.hash, Refusal::Replaced),
+            (Found::AtHeight(height), None) => (
                 self.node.hash_at(height).await?.ok_or(Refusal::Replaced)?,
                 Refusal::Replaced,
             ),
+            (Found::Indexed(found) | Found::AtNode(found), _) => {
+                (found.hash, Refusal::BlockNotFound)
+            }
         };
         self.tree_state_of(hash).await?.ok_or(missing)
     }

@@ -37,6 +37,34 @@ async fn a_removed_tip_is_out_of_range_at_once() {
     assert_eq!(blocks[14].hash[..], stage.tip().hash.as_internal()[..]);
 }
 
+/// A node that was started anew may be some blocks behind the index, which keeps them. They are above the tip that is served then, by whatever they are
+/// asked for; asked for by hash they were once sent.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_block_above_the_served_tip_is_out_of_range_also_by_its_hash() {
+    let mut stage = Stage::new(60).await;
+    let mut client = stage.client().await;
+    let above = stage.tip();
+    stage.node.rollback(3).unwrap();
+    stage.writer.announce(stage.node.best());
+    let latest = client.get_latest_block(ChainSpec {}).await.unwrap();
+    assert_eq!(latest.into_inner().height, 57);
+    let by_height = BlockId {
+        height: above.height.into(),
+        hash: Default::default(),
+    };
+    let by_hash = BlockId {
+        height: 0,
+        hash: above.hash.as_internal().to_vec().into(),
+    };
+    for asked in [by_height, by_hash] {
+        let codes = [
+            code(client.get_block(asked.clone()).await),
+            code(client.get_tree_state(asked.clone()).await),
+        ];
+        assert_eq!(codes, [Code::OutOfRange; 2], "{asked:?}");
+    }
+}
+
 /// A chain whose blocks are large, so that a reader that waits holds up a stream in its middle.
 async fn heavy(tip: u32) -> Stage {
     use lightship_chain::build::Recipe;
