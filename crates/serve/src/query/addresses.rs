@@ -15,6 +15,7 @@ use crate::{
     limits::at_most,
     memory::{Lease, Memory},
     proto,
+    range::end_of_range,
     status::{Refusal, narrower},
 };
 
@@ -35,11 +36,10 @@ impl Query {
     ) -> Result<Answers<proto::RawTransaction>, Refusal> {
         address::check(self.network(), &request.address)?;
         let range = request.range.ok_or(Refusal::Missing { field: "range" })?;
-        let start = range.start.ok_or(Refusal::Missing {
-            field: "range.start",
-        })?;
-        let start = Height::try_from(start.height)?;
-        let end = Height::try_from(range.end.map_or(0, |end| end.height))?;
+        let start = end_of_range("range.start", range.start.as_ref())?;
+        // That there is none says as little as height 0.
+        let end = range.end.unwrap_or_default();
+        let end = end_of_range("range.end", Some(&end))?;
         if end != Height::GENESIS && start > end {
             return Err(Refusal::RangeReversed { start, end });
         }

@@ -20,6 +20,6 @@ mod window;
 
 pub(crate) use body::BlocksBody;
 pub(crate) use live::Live;
-pub(crate) use plan::{Plan, pools_of};
+pub(crate) use plan::{Plan, end_of_range, pools_of};
 pub(crate) use producer::Producer;
 pub(crate) use window::Projection;

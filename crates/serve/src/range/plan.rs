@@ -65,7 +65,7 @@ impl Plan {
 }
 
 /// One end of a range. A hash beside a height is ignored, as other servers do.
-fn end_of_range(field: &'static str, id: Option<&BlockId>) -> Result<Height, Refusal> {
+pub(crate) fn end_of_range(field: &'static str, id: Option<&BlockId>) -> Result<Height, Refusal> {
     let id = id.ok_or(Refusal::Missing { field })?;
     if id.height == 0 && !id.hash.is_empty() {
         return Err(Refusal::RangeByHash { field });

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use lightship_serve::proto::{
-    Address, AddressList, BlockRange, GetAddressUtxosArg, TransparentAddressBlockFilter, TxFilter,
+    Address, AddressList, BlockId, BlockRange, GetAddressUtxosArg, TransparentAddressBlockFilter,
+    TxFilter,
 };
 use lightship_source::simulated::{Fault, Rule};
 use tonic::Code;
@@ -93,8 +94,25 @@ async fn history_that_cannot_be_asked_for_says_why() {
     let good = address(MINER);
     let mut no_range = filter(good.clone(), None, None);
     no_range.range = None;
+    // Heights were once taken for 0 where only a hash was, and all of the history was sent.
+    let by_hash = |start: bool| {
+        let mut request = filter(good.clone(), Some(1), Some(5));
+        let range = request.range.as_mut().unwrap();
+        let end = if start {
+            &mut range.start
+        } else {
+            &mut range.end
+        };
+        *end = Some(BlockId {
+            height: 0,
+            hash: stage.blocks[5].id.hash.as_internal().to_vec().into(),
+        });
+        request
+    };
     for request in [
         no_range,
+        by_hash(true),
+        by_hash(false),
         filter(good.clone(), None, Some(5)),
         filter(good.clone(), Some(6), Some(5)),
         filter(good.clone(), Some(1 << 32), None),
