@@ -8,7 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 
 use super::{
     case::Case,
@@ -56,7 +56,7 @@ impl Options {
 ///
 /// # Errors
 ///
-/// When the node cannot be read, or the server cannot be reached or does not come to the node's tip.
+/// When the node cannot be read, the server cannot be reached or does not come to the node's tip, or there is nothing to judge.
 pub fn run(options: &Options) -> Result<Report> {
     let site = Site {
         node: &options.node,
@@ -69,6 +69,11 @@ pub fn run(options: &Options) -> Result<Report> {
     for group in GROUPS {
         judge(&mut ground, group, options, &mut judged)?;
     }
+    ensure!(
+        !judged.is_empty(),
+        "no method's name contains '{}': nothing was judged",
+        options.only.as_deref().unwrap_or_default()
+    );
     Ok(Report {
         server: options.server.clone(),
         node: options.node.clone(),

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use prost::Message;
+use tonic::Code;
 
 use super::{Cases, INVALID, World};
 use crate::{
@@ -13,6 +14,7 @@ use crate::{
             view::{Pools, filtered},
             waiting,
         },
+        wire::Outcome,
     },
     proto::{CompactTx, Empty, GetMempoolTxRequest, RawTransaction},
 };
@@ -162,6 +164,14 @@ fn compact(world: &World, list: &mut Vec<Case>) -> Result<()> {
     Ok(())
 }
 
+/// A refusal comes fast too, and has no transactions, as an empty mempool.
+fn accepted(outcome: &Outcome) -> Result<(), String> {
+    match &outcome.end {
+        None | Some((Code::Ok, _)) => Ok(()),
+        Some(end) => Err(format!("{end:?}")),
+    }
+}
+
 fn stream(world: &World, list: &mut Vec<Case>) {
     let method = "GetMempoolStream";
     let mut cases = Cases { method, list };
@@ -172,6 +182,7 @@ fn stream(world: &World, list: &mut Vec<Case>) {
         "headers come at once",
         request.clone(),
         Expectation::that("headers within a second", |outcome| {
+            accepted(outcome)?;
             if outcome.headers_after < HEADERS {
                 Ok(())
             } else {
@@ -206,6 +217,7 @@ fn stream(world: &World, list: &mut Vec<Case>) {
         "what waits comes first",
         request,
         Expectation::that(text, move |outcome| {
+            accepted(outcome)?;
             let mut found = outcome.messages.clone();
             found.sort();
             if found == expected {
@@ -219,4 +231,20 @@ fn stream(world: &World, list: &mut Vec<Case>) {
             }
         }),
     );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refused_stream_is_no_stream_of_an_empty_mempool() {
+        let outcome = |end: Option<Code>| Outcome {
+            messages: Vec::new(),
+            end: end.map(|code| (code, String::new())),
+            headers_after: Duration::ZERO,
+        };
+        assert!(accepted(&outcome(None)).is_ok() && accepted(&outcome(Some(Code::Ok))).is_ok());
+        assert!(accepted(&outcome(Some(Code::Unavailable))).is_err());
+    }
 }

@@ -12,6 +12,7 @@ use crate::{
             Chain,
             view::{Pools, ranged},
         },
+        wire::Outcome,
     },
     proto::{BlockId, BlockRange, CompactBlock},
 };
@@ -266,49 +267,61 @@ fn whole(world: &World, cases: &mut Cases<'_>) {
             Expectation::messages(&blocks(chain, start, end, pools)),
         );
     }
+    let count = last.abs_diff(first) as usize + 1;
     cases.add(
         "RANGE-9",
         "every block links to the one below",
         ask(first, last, Vec::new()),
         Expectation::that(
             "prevHash is the hash before, heights rise by one",
-            |outcome| {
-                let blocks: Vec<CompactBlock> = all(outcome)?;
-                for pair in blocks.windows(2) {
-                    if pair[1].prev_hash != pair[0].hash || pair[1].height != pair[0].height + 1 {
-                        return Err(format!("block {} does not follow", pair[1].height));
-                    }
-                }
-                if blocks
-                    .iter()
-                    .any(|block| block.hash.len() != 32 || !block.header.is_empty())
-                {
-                    return Err("a hash of another length, or a header".into());
-                }
-                Ok(())
-            },
+            move |outcome| links(&these_many(outcome, count)?),
         ),
     );
     cases.add(
         "RANGE-9",
         "tree sizes grow by what the blocks hold",
         ask(first, last, vec![1, 2, 3, 4]),
-        Expectation::that("sizes are those before plus the outputs", |outcome| {
-            sizes_chain(&all::<CompactBlock>(outcome)?)
+        Expectation::that("sizes are those before plus the outputs", move |outcome| {
+            sizes_chain(&these_many(outcome, count)?)
         }),
     );
     cases.add(
         "LIMIT-2",
         "no block is larger than wallets take",
         ask(first, last, vec![1, 2, 3, 4]),
-        Expectation::that("every message below 4 MiB", |outcome| {
-            all::<CompactBlock>(outcome)?;
+        Expectation::that("every message below 4 MiB", move |outcome| {
+            these_many(outcome, count)?;
             match outcome.messages.iter().map(Vec::len).max() {
                 Some(most) if most > MOST_BYTES => Err(format!("a message of {most} bytes")),
                 _ => Ok(()),
             }
         }),
     );
+}
+
+/// So many blocks, and OK: of none of them all could be said.
+fn these_many(outcome: &Outcome, count: usize) -> Result<Vec<CompactBlock>, String> {
+    let blocks: Vec<CompactBlock> = all(outcome)?;
+    if blocks.len() == count {
+        Ok(blocks)
+    } else {
+        Err(format!("{} blocks, not {count}", blocks.len()))
+    }
+}
+
+fn links(blocks: &[CompactBlock]) -> Result<(), String> {
+    for pair in blocks.windows(2) {
+        if pair[1].prev_hash != pair[0].hash || pair[1].height != pair[0].height + 1 {
+            return Err(format!("block {} does not follow", pair[1].height));
+        }
+    }
+    if blocks
+        .iter()
+        .any(|block| block.hash.len() != 32 || !block.header.is_empty())
+    {
+        return Err("a hash of another length, or a header".into());
+    }
+    Ok(())
 }
 
 fn sizes_chain(blocks: &[CompactBlock]) -> Result<(), String> {
@@ -433,5 +446,23 @@ pub(super) fn bad_ends(world: &World, method: &'static str, cases: &mut Cases<'_
     for (height, name) in HUGE {
         refuse("RANGE-10", format!("start {name}"), id(height), id(1));
         refuse("RANGE-10", format!("end {name}"), id(1), id(height));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn no_blocks_are_not_good_ones() {
+        let outcome = |count: usize| Outcome {
+            messages: vec![CompactBlock::default().encode_to_vec(); count],
+            end: Some((Code::Ok, String::new())),
+            headers_after: Duration::ZERO,
+        };
+        assert!(these_many(&outcome(2), 2).is_ok());
+        assert!(these_many(&outcome(0), 2).is_err() && these_many(&outcome(3), 2).is_err());
     }
 }

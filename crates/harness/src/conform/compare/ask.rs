@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 
 use super::{
     allowance::{allow, same},
@@ -64,7 +64,7 @@ impl Options {
 ///
 /// # Errors
 ///
-/// When the node cannot be read, or a server cannot be reached or never has a tip.
+/// When the node cannot be read, a server cannot be reached or never has a tip, or there is nothing to ask.
 pub fn run(options: &Options) -> Result<Report> {
     let site = Site {
         node: &options.node,
@@ -81,6 +81,11 @@ pub fn run(options: &Options) -> Result<Report> {
     for group in GROUPS {
         pair.group(group, &mut asked)?;
     }
+    ensure!(
+        !asked.is_empty(),
+        "no method's name contains '{}': nothing was asked",
+        options.only.as_deref().unwrap_or_default()
+    );
     Ok(Report {
         a: options.a.clone(),
         b: options.b.clone(),

@@ -5,7 +5,10 @@ mod server;
 use std::sync::Arc;
 
 use lightship_harness::{
-    conform::compare::{Options, Report, run},
+    conform::{
+        self,
+        compare::{Options, Report, run},
+    },
     proto::{
         Address, Balance, BlockId, BlockRange, CompactBlock, CompactTx, GetAddressUtxosReply,
         GetAddressUtxosReplyList, LightdInfo, PingResponse, RawTransaction, SendResponse,
@@ -334,5 +337,45 @@ fn every_allowance_is_explained() {
     for allowance in lightship_harness::conform::compare::allowance::ALL {
         let row = format!("| `{}` |", allowance.name());
         assert!(page.contains(&row), "{row} is not in docs/differences.md");
+    }
+}
+
+/// Nothing that was asked is nothing that is equal, or right.
+#[test]
+fn a_method_that_nobody_knows_is_no_success() {
+    let (node, running) = node();
+    let server = Server::start(honest(&node));
+    let only = Some("GetBlokc".to_owned());
+    let mut options = Options::new(server.url(), server.url(), running.url());
+    options.only.clone_from(&only);
+    let mut judged = conform::Options::new(server.url(), running.url());
+    judged.only = only;
+    for said in [run(&options).err(), conform::run(&judged).err()] {
+        let said = said.unwrap().to_string();
+        assert!(said.contains("GetBlokc"), "{said}");
+    }
+}
+
+/// A refusal comes at once, holds no block that does not link and no transaction that does not wait; so does an answer of nothing. Cases that only look
+/// at what came once passed by both.
+#[test]
+fn a_server_that_answers_nothing_passes_no_case_about_what_it_should_send() {
+    let (node, running) = node();
+    for (method, code) in [("GetBlockRange", 0), ("GetMempoolStream", 14)] {
+        let empty = lying(&node, move |asked, _, answer| {
+            if asked == method {
+                *answer = (Vec::new(), code, String::new());
+            }
+        });
+        let server = Server::start(empty);
+        let mut options = conform::Options::new(server.url(), running.url());
+        options.only = Some(method.to_owned());
+        let report = conform::run(&options).unwrap();
+        let about = ["RANGE-9", "LIMIT-2", "MEMPOOL-4", "MEMPOOL-5"];
+        let of = |case: &&conform::Judged| case.method == method && about.contains(&case.rule);
+        let fooled = report.cases.iter().filter(of);
+        let fooled: Vec<_> = fooled.filter(|case| case.problem.is_none()).collect();
+        assert!(report.cases.iter().filter(of).count() >= 3, "{report}");
+        assert!(fooled.is_empty(), "{fooled:#?}");
     }
 }
