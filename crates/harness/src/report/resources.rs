@@ -51,13 +51,17 @@ pub(super) fn of(samples: &[(String, String, Vec<Sample>)]) -> Vec<Resources> {
                 }
             };
             let known = &mut mine[at];
+            // The clock runs on over a restart within a round, and begins anew with the next round.
+            let began = match sample.seconds < last.seconds {
+                true => 0.0,
+                false => last.seconds,
+            };
+            known.seconds += sample.seconds - began;
             // Sums that have fallen are those of a new process.
             let cpu = |sample: &Sample| sample.cpu_user + sample.cpu_system;
             let anew = cpu(sample) < cpu(&last) || sample.seconds < last.seconds;
             let before = if anew { Sample::default() } else { last };
-            let (now, then) = (cpu(sample), cpu(&before));
-            known.seconds += (sample.seconds - before.seconds).max(0.0);
-            known.cpu += (now - then).max(0.0);
+            known.cpu += cpu(sample) - cpu(&before);
             known.read += sample.read_bytes.saturating_sub(before.read_bytes);
             known.written += sample.written_bytes.saturating_sub(before.written_bytes);
             known.anon = known.anon.max(sample.rss_anon);
@@ -87,7 +91,10 @@ mod tests {
         let samples = vec![
             sample(1.0, "build-1", 0.5, 10),
             sample(2.0, "build-1", 1.0, 30),
-            sample(3.0, "idle-1", 1.1, 20),
+            // A restart within the round: its whole time since the round's beginning was once counted again.
+            sample(2.5, "restart-1", 0.1, 8),
+            sample(3.0, "idle-1", 0.2, 20),
+            // The next round.
             sample(0.5, "idle-1", 0.2, 5),
         ];
         let found = of(&[("c".into(), "s".into(), samples)]);
@@ -95,8 +102,16 @@ mod tests {
             .iter()
             .map(|each| (each.suite.as_str(), each.seconds, each.anon))
             .collect();
-        assert_eq!(told, [("build-1", 2.0, 30), ("idle-1", 1.5, 20)]);
-        assert!((found[0].cpu - 1.0).abs() < 1e-9);
-        assert!((found[1].cpu - 0.3).abs() < 1e-9);
+        assert_eq!(
+            told,
+            [
+                ("build-1", 2.0, 30),
+                ("restart-1", 0.5, 8),
+                ("idle-1", 1.0, 20)
+            ]
+        );
+        for (each, cpu) in found.iter().zip([1.0, 0.1, 0.3]) {
+            assert!((each.cpu - cpu).abs() < 1e-9, "{each:?}");
+        }
     }
 }
