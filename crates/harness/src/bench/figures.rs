@@ -173,6 +173,14 @@ pub fn percentile(sorted: &[f64], share: f64) -> f64 {
         .unwrap_or(f64::NAN)
 }
 
+/// The middle of sorted values: half way between the two middle ones of an even number, so that neither those who want more nor those who want less are
+/// flattered. `None` if there is none.
+pub fn median(sorted: &[f64]) -> Option<f64> {
+    let high = sorted.get(sorted.len() / 2)?;
+    let low = sorted.get((sorted.len() - 1) / 2)?;
+    Some(f64::midpoint(*low, *high))
+}
+
 /// Half and 99 of a hundred of some times in milliseconds, with the least and the most. Sorts them.
 pub fn latencies(times: &mut [f64]) -> [Figure; 2] {
     times.sort_by(f64::total_cmp);
@@ -213,6 +221,19 @@ mod tests {
         assert_eq!(percentile(&times, 0.99), 198.0);
         assert_eq!(percentile(&[7.0], 0.99), 7.0);
         assert!(percentile(&[], 0.5).is_nan());
+    }
+
+    #[test]
+    fn the_median_lies_between_the_middle_ones() {
+        for (sorted, middle) in [
+            (&[][..], None),
+            (&[3.0], Some(3.0)),
+            (&[1.0, 2.0], Some(1.5)),
+            (&[1.0, 2.0, 9.0], Some(2.0)),
+            (&[1.0, 2.0, 4.0, 9.0], Some(3.0)),
+        ] {
+            assert_eq!(median(sorted), middle);
+        }
     }
 
     #[test]

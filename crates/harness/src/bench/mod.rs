@@ -53,10 +53,9 @@ impl Samples {
         &self.0
     }
 
-    /// The middle of them; the lower middle of an even number. Zero when there are none.
+    /// The middle of them, as [`figures::median`] has it. Zero when there are none.
     pub fn median(&self) -> f64 {
-        let middle = self.0.len().saturating_sub(1) / 2;
-        self.0.get(middle).copied().unwrap_or_default()
+        figures::median(&self.0).unwrap_or_default()
     }
 }
 
@@ -79,12 +78,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_median_is_a_sample_and_the_spread_is_told() {
+    fn the_median_and_the_spread_are_told() {
         let mut samples = Samples::default();
         assert_eq!(samples.to_string(), "nothing measured");
         for count in [300, 100, 200] {
             samples.add(count, Duration::from_secs(1));
         }
         assert_eq!(samples.to_string(), "200/s (median of 3; 100 to 300)");
+        samples.add(800, Duration::from_secs(1));
+        assert_eq!(samples.to_string(), "250/s (median of 4; 100 to 800)");
     }
 }

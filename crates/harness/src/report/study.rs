@@ -116,7 +116,7 @@ pub struct Row {
 /// One server in one case.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Cell {
-    /// The middle of the rounds (the lower middle of an even number); `None` without a figure.
+    /// The middle of the rounds, half way between the two middle ones of an even number; `None` without a figure.
     pub median: Option<f64>,
     /// The least round.
     pub min: Option<f64>,

@@ -2,7 +2,10 @@
 
 use super::{Cell, Column, Proof, Row};
 use crate::{
-    bench::record::{Better, Measurement},
+    bench::{
+        figures::median,
+        record::{Better, Measurement},
+    },
     report::numbers,
 };
 
@@ -46,8 +49,8 @@ pub(super) fn cell<'a>(measurements: impl Iterator<Item = &'a Measurement>) -> C
     values.sort_by(f64::total_cmp);
     ghz.sort_by(f64::total_cmp);
     cell.rounds = values.len();
-    cell.median = middle(&values);
-    cell.ghz = middle(&ghz);
+    cell.median = median(&values);
+    cell.ghz = median(&ghz);
     // With one round only, the spread within it is all there is.
     let single = values.len() == 1 && least <= most;
     cell.min = if single {
@@ -62,11 +65,6 @@ pub(super) fn cell<'a>(measurements: impl Iterator<Item = &'a Measurement>) -> C
     };
     cell.count = counts.unwrap_or_default();
     cell
-}
-
-/// The middle of sorted values; the lower middle of an even number.
-fn middle(sorted: &[f64]) -> Option<f64> {
-    sorted.get(sorted.len().saturating_sub(1) / 2).copied()
 }
 
 /// How near `value` comes to `other`: 1 if equal, below if worse. `None` where a ratio says nothing.
