@@ -3,7 +3,7 @@
 //! In: a study, and the name of the server that is judged. Out: a line for each target: what was measured, in which run and case, and whether that meets
 //! it. A target that no run holds is "not measured"; it is never taken for met. Of several runs that hold one, the worst counts.
 
-use std::fmt::Write;
+use std::{collections::BTreeSet, fmt::Write};
 
 use serde::Serialize;
 
@@ -66,6 +66,9 @@ struct Target {
     elsewhere: &'static str,
 }
 
+/// Methods of the protocol that a server answers: all but `Ping`, which is off.
+const METHODS: usize = 19;
+
 const TARGETS: [Target; 20] = [
     Target {
         what: "default-view range, one client that only drains, to a plain sender of the same bytes",
@@ -79,16 +82,13 @@ const TARGETS: [Target; 20] = [
         what: "server CPU a GB on that path, to the plain sender's",
         wanted: "<= 1.2",
         look: |run, server| {
-            let rows = rows(run, "ranges", "server cpu a GB", server);
-            let largest = rows
-                .into_iter()
-                .max_by(|a, b| blocks(a.case).total_cmp(&blocks(b.case)));
-            let found = largest.and_then(|row| {
+            let rows = largest(rows(run, "ranges", "server cpu a GB", server)).into_iter();
+            rows.filter_map(|row| {
                 // Nearness to the limit of what should be low: plain / ours.
                 let more = 1.0 / row.cell.to_limit?;
                 row.found(1.2 / more, format!("{} x", ratio(more)))
-            });
-            found.into_iter().collect()
+            })
+            .collect()
         },
         elsewhere: "",
     },
@@ -96,15 +96,13 @@ const TARGETS: [Target; 20] = [
         what: "blocks a server CPU second on that path",
         wanted: ">= 5,000,000",
         look: |run, server| {
-            let rows = rows(run, "ranges", "blocks a server CPU second", server);
-            let largest = rows
-                .into_iter()
-                .max_by(|a, b| blocks(a.case).total_cmp(&blocks(b.case)));
-            let found = largest.and_then(|row| {
+            let metric = "blocks a server CPU second";
+            let rows = largest(rows(run, "ranges", metric, server)).into_iter();
+            rows.filter_map(|row| {
                 let median = row.cell.median?;
                 row.found(median / 5e6, figure(median))
-            });
-            found.into_iter().collect()
+            })
+            .collect()
         },
         elsewhere: "",
     },
@@ -167,14 +165,12 @@ const TARGETS: [Target; 20] = [
                 "GetLightdInfo",
             ];
             let rows = rows(run, "rpc", "throughput", server).into_iter();
-            rows.filter(|row| {
-                from_view.contains(&row.case.split([',', ' ']).next().unwrap_or_default())
-            })
-            .filter_map(|row| {
-                let to_limit = row.cell.to_limit?;
-                row.found(to_limit / 0.9, ratio(to_limit))
-            })
-            .collect()
+            rows.filter(|row| from_view.contains(&row.method()))
+                .filter_map(|row| {
+                    let to_limit = row.cell.to_limit?;
+                    row.found(to_limit / 0.9, ratio(to_limit))
+                })
+                .collect()
         },
         elsewhere: "",
     },
@@ -323,12 +319,12 @@ const TARGETS: [Target; 20] = [
             if all.is_empty() {
                 return Vec::new();
             }
-            let ratio = if failed == 0 { 1.0 } else { 0.0 };
-            let text = format!("{failed} of {} rows", all.len());
+            let methods: BTreeSet<&str> = all.iter().map(Line::method).collect();
             let found = Found {
-                ratio,
-                text: format!("{text}, {}", run.folder),
-                otherwise: None,
+                ratio: if failed == 0 { 1.0 } else { 0.0 },
+                text: format!("{failed} of {} rows ({})", all.len(), run.folder),
+                otherwise: (methods.len() < METHODS)
+                    .then(|| format!("{} of {METHODS} methods asked", methods.len())),
             };
             vec![found]
         },
@@ -361,6 +357,14 @@ impl Line<'_> {
             ),
             otherwise: None,
         })
+    }
+
+    /// What was asked.
+    fn method(&self) -> &str {
+        match plain_name(&self.section.suite) {
+            "concurrency" => "GetBlockRange",
+            _ => self.case.split([',', ' ']).next().unwrap_or_default(),
+        }
     }
 
     /// Megabytes held against mebibytes.
@@ -414,6 +418,14 @@ fn clients(case: &str) -> f64 {
     before(case, &["clients", "client"]).unwrap_or(0.0)
 }
 
+/// Those of the largest ranges: one on each chain, and for each number of clients.
+fn largest(mut lines: Vec<Line<'_>>) -> Vec<Line<'_>> {
+    let most = lines.iter().map(|line| blocks(line.case));
+    let most = most.fold(0.0, f64::max);
+    lines.retain(|line| blocks(line.case) == most);
+    lines
+}
+
 /// Throughput in the largest ranges, for each number of clients that is asked about.
 fn throughput_to_limit(
     run: &RunFacts,
@@ -424,13 +436,8 @@ fn throughput_to_limit(
 ) -> Vec<Found> {
     let mut lines = rows(run, suite, "throughput", server);
     lines.retain(|line| of(clients(line.case)));
-    let largest = lines
+    largest(lines)
         .iter()
-        .map(|line| blocks(line.case))
-        .fold(0.0, f64::max);
-    lines
-        .iter()
-        .filter(|line| blocks(line.case) == largest)
         .filter_map(|line| {
             let to_limit = line.cell.to_limit?;
             line.found(to_limit / wanted, ratio(to_limit))

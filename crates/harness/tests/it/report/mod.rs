@@ -754,7 +754,14 @@ fn targets_are_met_not_met_or_not_measured() {
     );
     assert_eq!(judged(&study, "first answer").verdict, Verdict::Met);
     assert_eq!(judged(&study, "every compared row").verdict, Verdict::Met);
-    assert_eq!(judged(&study, "256 connections").verdict, Verdict::Met);
+    // One method was asked, not every one.
+    let errors = judged(&study, "256 connections");
+    assert_eq!(errors.verdict, Verdict::OtherTerms);
+    assert!(
+        errors.measured.ends_with("1 of 19 methods asked"),
+        "{}",
+        errors.measured
+    );
     // The node was on: what the target asks for was not measured.
     assert_eq!(judged(&study, "tree state").verdict, Verdict::OtherTerms);
     assert_eq!(
@@ -766,6 +773,54 @@ fn targets_are_met_not_met_or_not_measured() {
         text.ends_with("0 met, 0 not met, 20 not measured or on other terms"),
         "{text}"
     );
+}
+
+/// Of two chains in a run only the one that was read last was once judged.
+#[test]
+fn the_worst_of_a_runs_chains_is_held_to_a_target() {
+    let cpu = |chain: &str, server: &str, value: f64| Measurement {
+        chain: chain.to_owned(),
+        ..lower(
+            measurement(
+                server,
+                "ranges-2",
+                "1,000 blocks, 1 client",
+                "server cpu a GB",
+                1,
+                value,
+            ),
+            "CPU s/GB",
+        )
+    };
+    let rate = |chain: &str, value: f64| Measurement {
+        chain: chain.to_owned(),
+        ..measurement(
+            "lightship",
+            "ranges-2",
+            "1,000 blocks, 1 client",
+            "blocks a server CPU second",
+            1,
+            value,
+        )
+    };
+    for chains in [["forged", "longer"], ["longer", "forged"]] {
+        let folder = write(
+            &run(&THREE),
+            &[
+                cpu(chains[0], "lightship", 2.0),
+                cpu(chains[0], "raw-sender", 1.0),
+                cpu(chains[1], "lightship", 1.0),
+                cpu(chains[1], "raw-sender", 1.0),
+                rate(chains[0], 1e6),
+                rate(chains[1], 9e6),
+            ],
+        );
+        let study = study(&folder);
+        for what in ["server CPU a GB", "blocks a server CPU second"] {
+            let found = judged(&study, what);
+            assert_eq!(found.verdict, Verdict::NotMet, "{}", found.measured);
+        }
+    }
 }
 
 #[test]
