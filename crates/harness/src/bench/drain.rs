@@ -9,7 +9,10 @@
 
 use std::{
     net::SocketAddr,
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     time::{Duration, Instant},
 };
 
@@ -31,6 +34,8 @@ use crate::{conform::random::Random, grpc};
 const SAMPLED: u64 = 16;
 /// Answers that are looked into before the clock starts.
 const PROVED: u64 = 4;
+/// Between two looks at a server's memory while it is measured.
+const WATCH_PAUSE: Duration = Duration::from_millis(100);
 /// How long an answer may take.
 const PATIENCE: Duration = Duration::from_secs(120);
 
@@ -276,8 +281,11 @@ pub fn measure(
             .with_context(|| format!("client {number}"))?;
     }
     let before = target.server.usage()?;
+    let done = AtomicBool::new(false);
     let began = Instant::now();
-    let taken = std::thread::scope(|scope| {
+    let (taken, anon) = std::thread::scope(|scope| {
+        // Of one client nobody asks.
+        let watcher = (clients > 1).then(|| scope.spawn(|| most_anon(target.server, &done)));
         let workers: Vec<_> = open
             .iter_mut()
             .map(|(number, client)| {
@@ -300,12 +308,19 @@ pub fn measure(
                 })
             })
             .collect();
-        workers
+        let taken = workers
             .into_iter()
             .map(|worker| worker.join().map_err(|_| anyhow!("a client panicked"))?)
-            .collect::<Result<Vec<Taken>>>()
+            .collect::<Result<Vec<Taken>>>();
+        done.store(true, Ordering::Relaxed);
+        let anon = watcher.map_or(Ok(0), |watcher| {
+            watcher.join().map_err(|_| anyhow!("the watcher panicked"))
+        });
+        Ok::<_, anyhow::Error>((taken?, anon?))
     })?;
-    let seconds = began.elapsed().as_secs_f64();
+    // Without the watcher's last pause.
+    let ends = taken.iter().map(|taken| taken.seconds);
+    let seconds = ends.fold(0.0, f64::max);
     let after = target.server.usage()?;
     drop(open);
     let blocks: u64 = taken.iter().map(|taken| taken.blocks).sum();
@@ -328,13 +343,24 @@ pub fn measure(
             "of the mean",
             each[0] / mean,
         ));
-        figures.push(Figure::lower("rss anon", "MB", after.rss_anon as f64 / 1e6));
+        figures.push(Figure::lower("rss anon", "MB", anon as f64 / 1e6));
     }
     let proof = Proof {
         count: blocks,
         digest: Some(digest),
     };
     Ok((proof, figures))
+}
+
+/// The most anonymous memory, in bytes, that a server holds until it is `done`. What it held for clients it may give back when they have gone.
+fn most_anon(server: &Server, done: &AtomicBool) -> u64 {
+    let mut most = 0;
+    while !done.load(Ordering::Relaxed) {
+        // One that has ended fails its clients too.
+        most = most.max(server.usage().map_or(0, |usage| usage.rss_anon));
+        std::thread::sleep(WATCH_PAUSE);
+    }
+    most
 }
 
 /// All blocks once, in ranges of `span`, over and over until a second has passed.

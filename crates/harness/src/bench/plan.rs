@@ -201,7 +201,7 @@ pub const SUITES: [&str; 12] = [
     "idle-1",
     "latency-1",
     "ranges-2",
-    "concurrency-1",
+    "concurrency-2",
     "download-1",
     "rpc-1",
     "tls-1",

@@ -38,11 +38,11 @@ pub struct Summary {
 /// The suites that a limit takes part in.
 fn limits_part(kind: Kind) -> &'static [&'static str] {
     match kind {
-        Kind::RawSender => &["ranges-2", "concurrency-1", "download-1"],
+        Kind::RawSender => &["ranges-2", "concurrency-2", "download-1"],
         Kind::EmptyHandler => &[
             "latency-1",
             "ranges-2",
-            "concurrency-1",
+            "concurrency-2",
             "download-1",
             "rpc-1",
         ],

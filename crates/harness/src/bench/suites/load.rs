@@ -1,4 +1,4 @@
-//! Load on a chain that stands still: `latency-1`, `ranges-2`, `concurrency-1`, `download-1`, `rpc-1`, `tls-1`.
+//! Load on a chain that stands still: `latency-1`, `ranges-2`, `concurrency-2`, `download-1`, `rpc-1`, `tls-1`.
 
 use std::{sync::Arc, time::Duration};
 
