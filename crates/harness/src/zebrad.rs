@@ -14,7 +14,7 @@ use std::{
     net::SocketAddr,
     path::{Path, PathBuf},
     process::Command,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use anyhow::{Context, Result, anyhow, ensure};
@@ -327,6 +327,15 @@ miner_address = "{miner}"
     ///
     /// When the node refuses or does not answer.
     pub fn generate(&self, blocks: u32) -> Result<()> {
+        self.generate_timed(blocks).map(drop)
+    }
+
+    /// [`Zebrad::generate`], and when the node had said that the last of them is mined. It shows it as its tip a little later, and is waited for.
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    pub fn generate_timed(&self, blocks: u32) -> Result<Instant> {
         self.mine(blocks, |few| ("generate", json!([few])))
     }
 
@@ -343,11 +352,17 @@ miner_address = "{miner}"
         Ok(())
     }
 
-    fn mine(&self, mut blocks: u32, call: impl Fn(u32) -> (&'static str, Value)) -> Result<()> {
+    fn mine(
+        &self,
+        mut blocks: u32,
+        call: impl Fn(u32) -> (&'static str, Value),
+    ) -> Result<Instant> {
+        let mut said = Instant::now();
         while blocks > 0 {
             let few = blocks.min(BLOCKS_A_CALL);
             let (method, params) = call(few);
             let mined = self.rpc.call(method, params)?;
+            said = Instant::now();
             let last = mined
                 .as_array()
                 .and_then(|hashes| hashes.last())
@@ -361,7 +376,7 @@ miner_address = "{miner}"
             })?;
             blocks -= few;
         }
-        Ok(())
+        Ok(said)
     }
 
     /// Takes a block and all above it off the best chain. Returns the new tip, once the node has moved to it.

@@ -6,7 +6,7 @@
 use std::{
     path::{Path, PathBuf},
     process::Command,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use anyhow::{Context, Result, bail, ensure};
@@ -153,6 +153,16 @@ fn packed(work: &Path, name: &str) -> Result<(PathBuf, String)> {
     Ok((path, "lightship-harness record-chain".to_owned()))
 }
 
+/// The tip that a node was ordered to move to.
+pub struct Moved {
+    /// Its height.
+    pub height: u32,
+    /// Its hash, in internal order.
+    pub hash: Vec<u8>,
+    /// When the node had said that it moved.
+    pub said: Instant,
+}
+
 /// A running node on a ground.
 pub enum GroundNode {
     /// The stub.
@@ -232,27 +242,24 @@ impl GroundNode {
         }
     }
 
-    /// Adds a block; gives the new tip's height and hash (internal order).
+    /// Adds a block.
     ///
     /// # Errors
     ///
     /// When it refuses.
-    pub fn mine(&self) -> Result<(u32, Vec<u8>)> {
+    pub fn mine(&self) -> Result<Moved> {
         match self {
             GroundNode::Stub { .. } => self.order("/mine?blocks=1"),
-            GroundNode::Zebrad(node) => {
-                node.generate(1)?;
-                self.tip()
-            }
+            GroundNode::Zebrad(node) => self.moved(node.generate_timed(1)?),
         }
     }
 
-    /// Replaces the top `depth` blocks by one more; gives the new tip.
+    /// Replaces the top `depth` blocks by one more.
     ///
     /// # Errors
     ///
     /// When it refuses.
-    pub fn replace(&self, depth: u32) -> Result<(u32, Vec<u8>)> {
+    pub fn replace(&self, depth: u32) -> Result<Moved> {
         match self {
             GroundNode::Stub { .. } => {
                 self.order(&format!("/reorg?depth={depth}&blocks={}", depth + 1))
@@ -260,8 +267,7 @@ impl GroundNode {
             GroundNode::Zebrad(node) => {
                 let height = node.tip()?.height.get() + 1 - depth;
                 node.invalidate(node.hash_at(height)?)?;
-                node.generate(depth + 1)?;
-                self.tip()
+                self.moved(node.generate_timed(depth + 1)?)
             }
         }
     }
@@ -323,15 +329,25 @@ impl GroundNode {
         Ok((height, node.hash_at(height)?))
     }
 
-    fn order(&self, what: &str) -> Result<(u32, Vec<u8>)> {
+    fn moved(&self, said: Instant) -> Result<Moved> {
+        let (height, hash) = self.tip()?;
+        Ok(Moved { height, hash, said })
+    }
+
+    fn order(&self, what: &str) -> Result<Moved> {
         let GroundNode::Stub { control, .. } = self else {
             bail!("a real node takes no orders");
         };
-        let answer: Value = serde_json::from_str(&post(&format!("{control}{what}"), "")?)?;
+        let answer = post(&format!("{control}{what}"), "")?;
+        let said = Instant::now();
+        let answer: Value = serde_json::from_str(&answer)?;
         let height = answer["tip"]["height"].as_u64().context("a tip")?;
         let hash = answer["tip"]["hash"].as_str().context("a hash")?;
-        let hash = crate::conform::chain::protocol_order(hash)?;
-        Ok((u32::try_from(height)?, hash))
+        Ok(Moved {
+            height: u32::try_from(height)?,
+            hash: crate::conform::chain::protocol_order(hash)?,
+            said,
+        })
     }
 }
 

@@ -205,8 +205,8 @@ pub const SUITES: [&str; 12] = [
     "download-1",
     "rpc-1",
     "tls-1",
-    "tip-1",
-    "reorg-1",
+    "tip-2",
+    "reorg-2",
     "mempool-1",
 ];
 

@@ -1,4 +1,4 @@
-//! A chain that moves: `tip-1` (how old a block is when it is first served) and `reorg-1` (how long a replaced branch is shown).
+//! A chain that moves: `tip-2` (how old a block is when it is first served) and `reorg-2` (how long a replaced branch is shown).
 //!
 //! The bench itself orders the node to move, so it knows when: the clock starts when the node has said that it moved. Servers are then looked at every few
 //! milliseconds on one connection, all in the same way. A look is `GetLatestBlock`, and the new blocks by `GetBlockRange` once their tip is named.
@@ -16,6 +16,7 @@ use super::Stage;
 use crate::{
     bench::{
         figures::{Figure, Proof, counted, latencies},
+        ground::Moved,
         plan::{Pace, ReorgPlan, TipPlan},
         server::{Server, latest},
         wire::{Wire, framed},
@@ -57,8 +58,11 @@ fn follow(
     let began = Instant::now();
     for nth in 0..pace.blocks {
         thread::sleep((pace.every * nth).saturating_sub(began.elapsed()));
-        let (height, hash) = stage.setting.node.mine()?;
-        let mined = Instant::now();
+        let Moved {
+            height,
+            hash,
+            said: mined,
+        } = stage.setting.node.mine()?;
         loop {
             // A server may be between two states; only what is wrong when it names the block counts.
             let seen = latest(&mut wire);
@@ -140,8 +144,11 @@ fn switch(
         .context("the block below the fork")?
         .hash
         .clone();
-    let (height, hash) = node.replace(depth)?;
-    let began = Instant::now();
+    let Moved {
+        height,
+        hash,
+        said: began,
+    } = node.replace(depth)?;
     let (mut looks, mut wrong, mut failed) = (0u64, Vec::new(), 0u64);
     let mut switched = None;
     let mut served = Vec::new();
