@@ -112,7 +112,11 @@ pub fn run(
                 let server = servers[(turn + round as usize - 1) % servers.len()];
                 let suites: Vec<&'static str> = SUITES
                     .into_iter()
-                    .filter(|suite| chain.runs(suite) && limits_part(server.kind).contains(suite))
+                    .filter(|suite| {
+                        plan.suites.holds(plain_name(suite))
+                            && chain.runs(suite)
+                            && limits_part(server.kind).contains(suite)
+                    })
                     .collect();
                 let turn = Turn {
                     plan,
@@ -130,9 +134,12 @@ pub fn run(
                 };
                 eprintln!("  round {round}: {} on {}", server.name, chain.name);
                 if given_up.contains(&server.name) {
+                    let mut recorder = turn.recorder();
                     let error = anyhow!("it did not come up in a round before");
-                    turn.recorder().failure("the server", "up", &error)?;
-                    summary.failures += 1;
+                    recorder.failure("the server", "up", &error)?;
+                    let left = turn.suites.iter().copied();
+                    lost(&mut recorder, left.filter(|suite| *suite != "build-1"))?;
+                    summary.failures += recorder.failures;
                 } else if !turn.run(&mut record, &mut summary)? {
                     given_up.insert(&server.name);
                 }
@@ -172,6 +179,31 @@ fn second_opinion(plan: &Plan, work: &Path, record: &mut Run) -> Result<Option<G
     Ok(found.ok())
 }
 
+/// How far a turn has come.
+struct Course {
+    /// Whether the server came up.
+    up: bool,
+    /// The suites that have not begun.
+    left: Vec<&'static str>,
+}
+
+impl Course {
+    fn begin(&mut self, suite: &'static str) -> &'static str {
+        self.left.retain(|left| *left != suite);
+        suite
+    }
+}
+
+/// Writes that suites were not measured, for a server has failed; a suite without a line would look as if it had not been wanted.
+fn lost(recorder: &mut Recorder<'_>, suites: impl Iterator<Item = &'static str>) -> Result<()> {
+    let error = anyhow!("not measured: it had failed before, in {}", recorder.suite);
+    for suite in suites {
+        recorder.suite = suite;
+        recorder.failure("the server", "up", &error)?;
+    }
+    Ok(())
+}
+
 /// One server in one round.
 struct Turn<'a> {
     plan: &'a Plan,
@@ -209,16 +241,25 @@ impl Turn<'_> {
     /// Gives whether the server came up.
     fn run(&self, record: &mut Run, summary: &mut Summary) -> Result<bool> {
         let mut recorder = self.recorder();
-        let mut up = false;
-        if let Err(error) = self.suites(record, &mut recorder, &mut up) {
-            // What follows would have been measured: none of it was.
+        let mut course = Course {
+            up: false,
+            left: self.suites.clone(),
+        };
+        if let Err(error) = self.suites(record, &mut recorder, &mut course) {
             recorder.failure("the server", "up", &error)?;
+            // What follows would have been measured: none of it was.
+            lost(&mut recorder, course.left.iter().copied())?;
         }
         summary.failures += recorder.failures;
-        Ok(up)
+        Ok(course.up)
     }
 
-    fn suites(&self, record: &mut Run, recorder: &mut Recorder<'_>, up: &mut bool) -> Result<()> {
+    fn suites(
+        &self,
+        record: &mut Run,
+        recorder: &mut Recorder<'_>,
+        course: &mut Course,
+    ) -> Result<()> {
         let plans = &self.plan.suites;
         let runs = |suite: &str| self.suites.contains(&suite);
         let node = GroundNode::start(self.ground, &self.folder.log("node"))?;
@@ -258,11 +299,11 @@ impl Turn<'_> {
             ghz: self.ghz,
         };
         let mut server = Server::start(&setting, false)?;
-        stage.recorder.suite = "build-1";
+        stage.recorder.suite = course.begin("build-1");
         server.suite("build-1");
         let measured = fresh && plans.build.is_some() && runs("build-1");
         suites::build(&mut stage, &server, patience, measured)?;
-        *up = true;
+        course.up = true;
         self.introduce(record, &server)?;
         let last_build = self.round == builds;
         let more_rounds = self.round < self.rounds();
@@ -272,12 +313,12 @@ impl Turn<'_> {
         };
         let restart = plans.restart.as_ref().filter(|_| runs("restart-1"));
         if restart.is_some() || (last_build && more_rounds && server.own_process()) {
-            stage.recorder.suite = "restart-1";
+            stage.recorder.suite = course.begin("restart-1");
             let patience = restart.map_or(patience, |plan| plan.patience);
             server = suites::restart(&mut stage, server, patience, restart.is_some(), keep)?;
         }
         for suite in &self.suites {
-            stage.recorder.suite = suite;
+            stage.recorder.suite = course.begin(suite);
             server.suite(suite);
             let began = Instant::now();
             let failures = stage.recorder.failures;

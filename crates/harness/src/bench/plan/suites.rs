@@ -200,6 +200,25 @@ pub struct MempoolPlan {
 }
 
 impl Suites {
+    /// Whether a suite, by its name without a version, is to run.
+    pub fn holds(&self, suite: &str) -> bool {
+        match suite {
+            "build" => self.build.is_some(),
+            "restart" => self.restart.is_some(),
+            "idle" => self.idle.is_some(),
+            "latency" => self.latency.is_some(),
+            "ranges" => self.ranges.is_some(),
+            "concurrency" => self.concurrency.is_some(),
+            "download" => self.download.is_some(),
+            "rpc" => self.rpc.is_some(),
+            "tls" => self.tls.is_some(),
+            "tip" => self.tip.is_some(),
+            "reorg" => self.reorg.is_some(),
+            "mempool" => self.mempool.is_some(),
+            _ => false,
+        }
+    }
+
     pub(super) fn check(&self) -> Result<()> {
         let mut counts: Vec<(&str, &[u32])> = Vec::new();
         if let Some(plan) = &self.ranges {

@@ -88,6 +88,23 @@ fn a_right_server_has_figures_in_every_suite_and_the_same_digests_again() {
     assert_eq!(digests(&once), digests(&again));
 }
 
+/// A suite without a line looks as if nobody had wanted it, and a server that fails as if it had lost nothing.
+#[test]
+fn a_server_that_fails_has_a_reason_in_every_suite_and_round() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = format!("{:?}", lightship::binary().unwrap());
+    let text = plan(false)
+        .replace(&program, "\"/bin/false\"")
+        .replace("rounds = 1\n[[chains]]", "rounds = 2\n[[chains]]");
+    let lines = measured(&text, folder.path());
+    assert!(lines.iter().all(|line| line.value.is_none()), "{lines:#?}");
+    for round in [1, 2] {
+        let of_round = lines.iter().filter(|line| line.round == round);
+        let suites: BTreeSet<&str> = of_round.map(|line| line.suite.as_str()).collect();
+        assert_eq!(suites, BTreeSet::from(SUITES), "round {round}");
+    }
+}
+
 #[test]
 fn a_node_that_is_not_there_is_missed_before_anything_is_measured() {
     let folder = tempfile::tempdir().unwrap();
