@@ -19,6 +19,8 @@ use crate::proto::{BlockId, BlockRange};
 
 /// The longest wait for a connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// The longest wait for an answer that ends.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(600);
 /// The largest message taken: a compact block of one 2 MB block stays below it.
 const MAX_MESSAGE_BYTES: usize = 64 << 20;
 
@@ -77,18 +79,21 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// The server's status.
+    /// The server's status; `DEADLINE_EXCEEDED` if nothing comes for ten minutes.
     pub async fn unary<M: Message + 'static>(
         &mut self,
         method: &str,
         message: M,
     ) -> Result<Vec<u8>, Status> {
-        self.ready().await?;
-        let answer = self
-            .grpc
-            .unary(Request::new(message), path(method), Bytes::new())
-            .await?;
-        Ok(answer.into_inner())
+        in_time(async {
+            self.ready().await?;
+            let answer = self
+                .grpc
+                .unary(Request::new(message), path(method), Bytes::new())
+                .await?;
+            Ok(answer.into_inner())
+        })
+        .await
     }
 
     /// Calls a method of `CompactTxStreamer` that answers with a stream.
@@ -126,14 +131,17 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// As [`Client::stream`].
+    /// As [`Client::stream`]; `DEADLINE_EXCEEDED` if they have not all come in ten minutes.
     pub async fn blocks(&mut self, first: u64, last: u64) -> Result<Vec<Vec<u8>>, Status> {
-        let mut stream = self.block_range(first, last).await?;
-        let mut blocks = Vec::new();
-        while let Some(block) = stream.message().await? {
-            blocks.push(block);
-        }
-        Ok(blocks)
+        in_time(async {
+            let mut stream = self.block_range(first, last).await?;
+            let mut blocks = Vec::new();
+            while let Some(block) = stream.message().await? {
+                blocks.push(block);
+            }
+            Ok(blocks)
+        })
+        .await
     }
 
     /// `GetLatestBlock`: height and hash in internal order.
@@ -154,6 +162,12 @@ impl Client {
             .await
             .map_err(|error| Status::unavailable(error.to_string()))
     }
+}
+
+async fn in_time<T>(answer: impl Future<Output = Result<T, Status>>) -> Result<T, Status> {
+    tokio::time::timeout(ANSWER_TIMEOUT, answer)
+        .await
+        .unwrap_or_else(|_| Err(Status::deadline_exceeded("no whole answer in time")))
 }
 
 /// The range `first` to `last` with an empty pool list.

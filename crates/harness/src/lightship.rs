@@ -6,7 +6,7 @@ use std::{
     env,
     net::SocketAddr,
     path::{Path, PathBuf},
-    process::{Command, ExitStatus, Stdio},
+    process::{Command, ExitStatus},
     sync::OnceLock,
     time::Duration,
 };
@@ -15,10 +15,12 @@ use anyhow::{Context, Result, bail, ensure};
 use tempfile::TempDir;
 
 use crate::{
-    process::{Process, free_address},
+    process::{Process, free_address, output_of},
     zebrad::Zebrad,
 };
 
+/// For a run that ends by itself. A long chain is looked through in less.
+const END_PATIENCE: Duration = Duration::from_secs(1_800);
 /// Twice what the program allows itself after SIGTERM.
 const STOP_PATIENCE: Duration = Duration::from_secs(20);
 
@@ -71,13 +73,13 @@ fn build() -> Result<PathBuf> {
 /// When it does not build or run.
 pub fn reads_zebra_state() -> Result<bool> {
     let folder = TempDir::with_prefix("lightship-")?;
-    let output = Command::new(binary()?)
+    let mut command = Command::new(binary()?);
+    command
         .args(["index", "--zebra-state"])
         .arg(folder.path())
         .arg("--data-dir")
-        .arg(folder.path().join("data"))
-        .stdin(Stdio::null())
-        .output()?;
+        .arg(folder.path().join("data"));
+    let output = output_of(&mut command, END_PATIENCE)?;
     Ok(!String::from_utf8_lossy(&output.stderr).contains("was built without it"))
 }
 
@@ -246,13 +248,13 @@ impl Lightship {
     }
 
     fn verify_with(&self, more: &[&str]) -> Result<(ExitStatus, String)> {
-        let output = Command::new(binary()?)
+        let mut command = Command::new(binary()?);
+        command
             .arg("verify")
             .arg("--data-dir")
             .arg(self.data_dir())
-            .args(more)
-            .stdin(Stdio::null())
-            .output()?;
+            .args(more);
+        let output = output_of(&mut command, END_PATIENCE)?;
         let mut text = String::from_utf8_lossy(&output.stdout).into_owned();
         text.push_str(&String::from_utf8_lossy(&output.stderr));
         Ok((output.status, text))

@@ -7,7 +7,8 @@ use std::{
     io,
     net::{Ipv4Addr, SocketAddr, TcpListener},
     path::{Path, PathBuf},
-    process::{Child, Command, ExitStatus, Stdio},
+    process::{Child, Command, ExitStatus, Output, Stdio},
+    sync::mpsc::channel,
     thread,
     time::{Duration, Instant},
 };
@@ -45,6 +46,33 @@ pub fn wait_for<T>(
                 return Err(error.context(format!("waited {patience:?} for {what}")));
             }
             Err(_) => thread::sleep(POLL),
+        }
+    }
+}
+
+/// Runs `command` to its end and gives its status and what it printed. Its standard input is empty.
+///
+/// # Errors
+///
+/// When it cannot be started, or has not ended within `patience`; it is killed then.
+pub fn output_of(command: &mut Command, patience: Duration) -> Result<Output> {
+    let program = command.get_program().to_string_lossy().into_owned();
+    let child = command
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .with_context(|| format!("starting {program}"))?;
+    let id = Pid::from_child(&child);
+    let (ended, wait) = channel();
+    // Both pipes must be read while it is waited for. Nobody may be there to hear of the end any more.
+    thread::spawn(move || ended.send(child.wait_with_output()).ok());
+    match wait.recv_timeout(patience) {
+        Ok(output) => Ok(output?),
+        Err(_) => {
+            // It may just have ended.
+            kill_process(id, Signal::KILL).ok();
+            bail!("{program} did not end within {patience:?}")
         }
     }
 }
@@ -132,5 +160,31 @@ impl Process {
 impl Drop for Process {
     fn drop(&mut self) {
         self.kill();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_is_waited_for_only_so_long() {
+        // More than a pipe holds.
+        let mut many = Command::new("sh");
+        many.args(["-c", "head -c 300000 /dev/zero; echo said >&2; exit 3"]);
+        let output = output_of(&mut many, Duration::from_secs(60)).unwrap();
+        assert_eq!(
+            (
+                output.stdout.len(),
+                &output.stderr[..],
+                output.status.code()
+            ),
+            (300_000, &b"said\n"[..], Some(3))
+        );
+        let began = Instant::now();
+        let mut endless = Command::new("sleep");
+        let said = output_of(endless.arg("600"), Duration::from_millis(50)).unwrap_err();
+        assert!(said.to_string().contains("sleep did not end"), "{said}");
+        assert!(began.elapsed() < Duration::from_secs(60));
     }
 }

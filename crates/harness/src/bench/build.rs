@@ -6,7 +6,7 @@
 
 use std::{
     path::{Path, PathBuf},
-    process::{Command, Stdio},
+    process::Command,
     sync::atomic::{AtomicU32, Ordering},
     thread,
     time::{Duration, Instant},
@@ -19,11 +19,13 @@ use super::{
     Samples, machine,
     record::{ChainInfo, Machine, Measurement, Run, RunFolder, ServerInfo, ServerKind},
 };
-use crate::{json_rpc::JsonRpc, recorded};
+use crate::{json_rpc::JsonRpc, process::output_of, recorded};
 
 /// Blocks in one batch of the bare fetcher: beyond this Zebra gains little.
 const BATCH: u32 = 128;
 const TIMEOUT: Duration = Duration::from_secs(120);
+/// Of one build. Far above any that is worth repeating.
+const BUILD_PATIENCE: Duration = Duration::from_secs(6 * 3_600);
 
 /// `lightship-harness bench-build`: Measures building the index from a node against fetching the same blocks (workload index-1).
 #[derive(Clone, Debug, clap::Args)]
@@ -156,13 +158,12 @@ impl Arguments {
 
     fn build(&self, url: &str) -> Result<()> {
         let folder = tempfile::tempdir()?;
-        let output = Command::new(&self.lightship)
+        let mut command = Command::new(&self.lightship);
+        command
             .args(["index", "--node", url, "--data-dir"])
             .arg(folder.path().join("data"))
-            .args(["--build-threads", &self.connections.to_string()])
-            .stdin(Stdio::null())
-            .output()
-            .with_context(|| format!("running {}", self.lightship.display()))?;
+            .args(["--build-threads", &self.connections.to_string()]);
+        let output = output_of(&mut command, BUILD_PATIENCE)?;
         let said = String::from_utf8_lossy(&output.stderr);
         ensure!(
             output.status.success(),

@@ -18,7 +18,7 @@ use serde::Deserialize;
 
 use super::{plan::GhzPlan, questions::Method, server::program, wire::messages};
 use crate::{
-    process::Process,
+    process::{Process, output_of},
     proto::{DESCRIPTORS, SERVICE},
 };
 
@@ -75,7 +75,7 @@ impl Ghz {
     /// When it is not installed, or cannot be run.
     pub fn find(named: &str, folder: &Path) -> Result<Ghz> {
         let program = program(named)?;
-        let said = Command::new(&program).arg("--version").output();
+        let said = output_of(Command::new(&program).arg("--version"), PATIENCE);
         let said = said.with_context(|| format!("running {named} --version"))?;
         let text = [said.stdout, said.stderr].concat();
         let version = String::from_utf8_lossy(&text).trim().to_owned();

@@ -4,13 +4,17 @@
 //! into messages, copies and hashes them, so on a fast server it is the client that is measured; the digest is that of the same blocks
 //! from any right server.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use sha2::{Digest, Sha256};
+use tokio::time::timeout;
 
 use super::Samples;
 use crate::grpc::Client;
+
+/// How long a server may send nothing.
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// `lightship-harness bench-ranges`: Measures how fast one client receives compact blocks (workload ranges-1).
 #[derive(Clone, Debug, clap::Args)]
@@ -99,9 +103,14 @@ impl Arguments {
         let mut from = self.first;
         while from <= last {
             let to = last.min(from.saturating_add(self.span - 1));
-            let mut range = client.block_range(from, to).await?;
+            let late = || format!("{from}-{to}: nothing came in {PATIENCE:?}");
+            let range = timeout(PATIENCE, client.block_range(from, to)).await;
+            let mut range = range.with_context(late)??;
             let before = blocks;
-            while let Some(block) = range.message().await? {
+            while let Some(block) = timeout(PATIENCE, range.message())
+                .await
+                .with_context(late)??
+            {
                 blocks += 1;
                 bytes += block.len() as u64;
                 hasher.update(&block);

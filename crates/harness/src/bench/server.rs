@@ -26,7 +26,7 @@ use super::{
     wire::{Wire, framed},
 };
 use crate::{
-    process::{Process, free_address},
+    process::{Process, free_address, output_of},
     proto::{BlockId, ChainSpec, Empty, LightdInfo},
 };
 
@@ -356,10 +356,7 @@ impl Server {
         }
         let said = match &plan.version_arguments {
             Some(arguments) => program(&plan.program).and_then(|program| {
-                let output = Command::new(program)
-                    .args(arguments)
-                    .stdin(std::process::Stdio::null())
-                    .output()?;
+                let output = output_of(Command::new(program).args(arguments), LOOK_PATIENCE)?;
                 let text = [output.stdout, output.stderr].concat();
                 Ok(String::from_utf8_lossy(&text).into_owned())
             }),
