@@ -15,12 +15,13 @@ use anyhow::{Context, Result, bail, ensure};
 use tempfile::TempDir;
 
 use crate::{
-    process::{Process, free_address, output_of},
+    process::{Process, free_address, output_of, wait_for},
     zebrad::Zebrad,
 };
 
 /// For a run that ends by itself. A long chain is looked through in less.
 const END_PATIENCE: Duration = Duration::from_secs(1_800);
+const METRICS_TIMEOUT: Duration = Duration::from_secs(10);
 /// Twice what the program allows itself after SIGTERM.
 const STOP_PATIENCE: Duration = Duration::from_secs(20);
 
@@ -258,6 +259,39 @@ impl Lightship {
         let mut text = String::from_utf8_lossy(&output.stdout).into_owned();
         text.push_str(&String::from_utf8_lossy(&output.stderr));
         Ok((output.status, text))
+    }
+
+    /// What `/metrics` says at this moment.
+    ///
+    /// # Errors
+    ///
+    /// When it does not answer.
+    pub fn metrics(&self) -> Result<String> {
+        let agent: ureq::Agent = ureq::Agent::config_builder()
+            .timeout_global(Some(METRICS_TIMEOUT))
+            .build()
+            .into();
+        let url = format!("{}/metrics", self.http_url());
+        Ok(agent.get(&url).call()?.body_mut().read_to_string()?)
+    }
+
+    /// Waits until each of `lines` is in `/metrics`.
+    ///
+    /// # Errors
+    ///
+    /// When one is not within `patience`, or the server has ended.
+    pub fn wait_for_metrics(&mut self, lines: &[String], patience: Duration) -> Result<()> {
+        wait_for("its metrics", patience, || {
+            self.check_running()?;
+            let text = self.metrics()?;
+            for wanted in lines {
+                ensure!(
+                    text.lines().any(|line| line == wanted),
+                    "not '{wanted}': {text}"
+                );
+            }
+            Ok(())
+        })
     }
 
     /// Where it keeps its index.

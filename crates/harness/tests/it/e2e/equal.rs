@@ -3,7 +3,6 @@
 
 use std::time::{Duration, Instant};
 
-use anyhow::ensure;
 use lightship_chain::{
     BlockId, Height, RawBlock, TreeSizes,
     compact::{compact, project},
@@ -11,7 +10,6 @@ use lightship_chain::{
 use lightship_harness::{
     grpc::Client,
     lightship::{Lightship, Options},
-    process::wait_for,
     proto, recorded,
     zebrad::Zebrad,
 };
@@ -61,15 +59,8 @@ pub(super) async fn reaches(server: &mut Lightship, client: &mut Client, tip: Bl
 /// Waits until the index itself ends at the height of `tip`: until then a server may read the highest blocks from the node as they are asked
 /// for.
 pub(super) fn indexes(server: &mut Lightship, tip: BlockId) {
-    let url = format!("{}/metrics", server.http_url());
     let wanted = format!("lightship_ingest_indexed_height {}", tip.height);
-    wait_for("the index", PATIENCE, || {
-        server.check_running()?;
-        let text = ureq::get(&url).call()?.body_mut().read_to_string()?;
-        ensure!(text.lines().any(|line| line == wanted), "{text}");
-        Ok(())
-    })
-    .unwrap();
+    server.wait_for_metrics(&[wanted], PATIENCE).unwrap();
 }
 
 /// Waits for the node's tip, then compares every block. Returns the blocks.

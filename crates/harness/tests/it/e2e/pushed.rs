@@ -2,14 +2,13 @@
 
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, ensure};
+use anyhow::Context as _;
 use lightship_chain::{
     Upgrade,
     build::{Activations, ChainBuilder, Input, Output, Recipe, Version},
 };
 use lightship_harness::{
     lightship::{Lightship, Options},
-    process::wait_for,
     proto::{Empty, RawTransaction},
     recorded,
     zebrad::Zebrad,
@@ -45,17 +44,9 @@ fn options(node: &Zebrad) -> Options {
 
 /// Waits until both streams are `up`, or both are not.
 fn streams_are(server: &mut Lightship, up: bool) {
-    let url = format!("{}/metrics", server.http_url());
-    wait_for("the streams", PATIENCE, || {
-        server.check_running()?;
-        let text = ureq::get(&url).call()?.body_mut().read_to_string()?;
-        for of in ["tips", "mempool"] {
-            let wanted = format!("lightship_push_up{{of=\"{of}\"}} {}", u8::from(up));
-            ensure!(text.lines().any(|line| line == wanted), "{text}");
-        }
-        Ok(())
-    })
-    .unwrap();
+    let wanted =
+        ["tips", "mempool"].map(|of| format!("lightship_push_up{{of=\"{of}\"}} {}", u8::from(up)));
+    server.wait_for_metrics(&wanted, PATIENCE).unwrap();
 }
 
 /// A block or a reorg of `node` reaches the index, with nobody asking for the tip, sooner than the clock would bring it.

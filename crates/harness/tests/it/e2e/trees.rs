@@ -2,12 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-use anyhow::ensure;
 use lightship_harness::{
     conform::node::Node,
     grpc::Client,
     lightship::{Lightship, Options},
-    process::wait_for,
     proto::{BlockId, Empty, GetSubtreeRootsArg, TreeState},
     recorded,
 };
@@ -22,15 +20,8 @@ use super::{
 
 /// Waits until the trees have grown to `height`: until then a server asks the node.
 fn grown(server: &mut Lightship, height: u32) {
-    let url = format!("{}/metrics", server.http_url());
     let wanted = format!("lightship_trees_height {height}");
-    wait_for("the trees", PATIENCE, || {
-        server.check_running()?;
-        let text = ureq::get(&url).call()?.body_mut().read_to_string()?;
-        ensure!(text.lines().any(|line| line == wanted), "{text}");
-        Ok(())
-    })
-    .unwrap();
+    server.wait_for_metrics(&[wanted], PATIENCE).unwrap();
 }
 
 async fn tree_state(client: &mut Client, id: BlockId) -> Result<TreeState, tonic::Status> {

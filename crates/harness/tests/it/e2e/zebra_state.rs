@@ -161,10 +161,9 @@ async fn a_server_without_its_node_serves_the_final_part_and_says_what_it_waits_
         ..Options::beside(&node)
     })
     .unwrap();
-    let metrics = format!("{}/metrics", server.http_url());
     wait_for("the final part", PATIENCE, || {
         server.check_running()?;
-        let text = ureq::get(&metrics).call()?.body_mut().read_to_string()?;
+        let text = server.metrics()?;
         let height = text
             .lines()
             .find_map(|line| line.strip_prefix("lightship_ingest_indexed_height "))

@@ -211,14 +211,12 @@ impl Run {
     async fn check(&mut self, step: usize) {
         let mut client = self.client().await;
         let tip = self.blocks.last().unwrap().0.id;
-        let metrics = format!("{}/metrics", self.server.http_url());
         let wanted = format!("lightship_trees_height {}", tip.height);
         let start = Instant::now();
         loop {
             assert!(start.elapsed() < PATIENCE, "{}", self.server.log_tail());
             tokio::time::sleep(Duration::from_millis(200)).await;
-            let told = ureq::get(&metrics).call();
-            let text = told.unwrap().body_mut().read_to_string().unwrap();
+            let text = self.server.metrics().unwrap();
             if !text.lines().any(|line| line == wanted) {
                 continue;
             }

@@ -162,9 +162,7 @@ impl Scene {
 
     /// Where the index ends, if the server says so.
     fn indexed(&self) -> Option<u64> {
-        let metrics = format!("{}/metrics", self.server.http_url());
-        let mut answer = ureq::get(&metrics).call().ok()?;
-        let text = answer.body_mut().read_to_string().ok()?;
+        let text = self.server.metrics().ok()?;
         let line = |line: &str| {
             line.strip_prefix("lightship_ingest_indexed_height ")?
                 .parse()
