@@ -7,6 +7,7 @@
 
 use std::{
     net::SocketAddr,
+    num::NonZeroUsize,
     process::ExitCode,
     sync::Arc,
     thread::{self, JoinHandle},
@@ -128,8 +129,11 @@ pub fn index(typed: &IndexArgs, bars: MultiProgress) -> anyhow::Result<ExitCode>
     done
 }
 
+/// With one thread more than cores: large answers may keep every core busy, and a thread is left for short calls (see [`lightship_serve::serve`]).
 pub(crate) fn runtime() -> anyhow::Result<runtime::Runtime> {
+    let cores = thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
     runtime::Builder::new_multi_thread()
+        .worker_threads(cores.get() + 1)
         .enable_all()
         .build()
         .context("cannot start the async runtime")

@@ -11,6 +11,7 @@ use hyper_util::{
 };
 use tokio::{
     net::{TcpListener, TcpStream},
+    runtime::Handle,
     sync::Semaphore,
 };
 use tokio_util::task::TaskTracker;
@@ -18,7 +19,7 @@ use tokio_util::task::TaskTracker;
 use crate::{
     accept,
     clients::{Peer, Shares},
-    connection::{Calls, Driver, Gathering},
+    connection::{Calls, Driver, Gathering, Turns},
     grpc::{Router, Shared},
     limits::Places,
     settings::Settings,
@@ -37,12 +38,13 @@ pub(crate) struct Wallets {
     door: Door,
     places: Places,
     room: Arc<Semaphore>,
+    turns: Turns,
     /// Connections, counted by client.
     shares: Arc<Shares>,
 }
 
 impl Wallets {
-    /// As the settings in `shared` have it.
+    /// As the settings in `shared` have it, on this runtime.
     pub(crate) fn new(shared: &Arc<Shared>, patrol: Patrol) -> Arc<Wallets> {
         let settings = &shared.query.settings;
         let limits = &settings.limits;
@@ -59,6 +61,7 @@ impl Wallets {
             room: Arc::new(Semaphore::new(
                 limits.connections.min(Semaphore::MAX_PERMITS),
             )),
+            turns: Turns::among(Handle::current().metrics().num_workers()),
             shares: Shares::new(settings.clients.connections),
         })
     }
@@ -90,7 +93,7 @@ impl Wallets {
         let handle = stream.handle();
         let transport = transport(&self.shared.query.settings, calls.clone());
         let connection = transport.serve_connection(TokioIo::new(stream), service);
-        let mut driver = Driver::new(connection, handle, calls);
+        let mut driver = Driver::new(connection, handle, calls, &self.turns);
         let ended = tokio::select! {
             ended = &mut driver => ended,
             () = stopping.cancelled() => {

@@ -14,6 +14,7 @@ use std::{
     path::Path,
     process::{Child, Command, Stdio},
     sync::Arc,
+    thread,
 };
 
 use lightship_chain::{
@@ -103,7 +104,9 @@ pub(crate) fn server(folder: &Path) {
 /// Like [`server`], with trees and a node of the caller's.
 pub(crate) fn serve_with(reader: Reader, trees: Option<Arc<Trees>>, node: SimulatedNode) {
     let plain = TcpListener::bind("127.0.0.1:0").unwrap();
+    let cores = thread::available_parallelism().unwrap();
     let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(cores.get() + 1)
         .enable_all()
         .build()
         .unwrap();
@@ -113,10 +116,10 @@ pub(crate) fn serve_with(reader: Reader, trees: Option<Arc<Trees>>, node: Simula
         println!("{}", grpc.local_addr().unwrap());
         println!("{}", plain.local_addr().unwrap());
         let frames = reader.clone();
-        std::thread::spawn(move || {
+        thread::spawn(move || {
             for stream in plain.incoming() {
                 let reader = frames.clone();
-                std::thread::spawn(move || write_all(&reader, stream.unwrap()));
+                thread::spawn(move || write_all(&reader, stream.unwrap()));
             }
         });
         let backend = Backend {

@@ -7,9 +7,10 @@
 //! thread: two wake-ups and a contended lock for 16 KiB. And it writes each HTTP/2 frame with a system call, because that is as much as
 //! clients take in one frame. Here calls are polled where the connection is, and frames gather until they are enough for one large
 //! write or nothing more is to come; stored blocks are not copied for that (see `lent`). Work that blocks is elsewhere already
-//! (`range`), so calls of one connection do not wait for each other.
+//! (`range`), so calls of one connection do not wait for each other. Connections with much to send take turns (see `turns`).
 
 mod lent;
+mod turns;
 
 use std::{
     collections::VecDeque,
@@ -21,14 +22,14 @@ use std::{
         atomic::{AtomicBool, Ordering},
     },
     task::{Context, Poll, Wake, Waker},
-    time::{Duration, Instant},
 };
 
 use bytes::{Buf as _, Bytes, BytesMut};
 use futures_util::{Stream as _, stream::FuturesUnordered, task::AtomicWaker};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-pub(crate) use self::lent::Lent;
+use self::turns::{Line, Turn};
+pub(crate) use self::{lent::Lent, turns::Turns};
 use crate::stall::{Patrol, Watched};
 
 /// How much is written at once.
@@ -39,14 +40,10 @@ const SHARED_BYTES: usize = 1 << 10;
 const MAX_SLICES: usize = 64;
 /// What a connection writes before others get their turn, if some wait.
 const TURN_BYTES: usize = 128 << 10;
-/// What it writes in a crowd: a short call there waits for one such turn of each connection that has much to send.
-const CROWDED_TURN_BYTES: usize = 64 << 10;
-/// What it writes if nobody waits. Each turn costs a little, also alone.
-const LONE_TURN_BYTES: usize = 1 << 20;
-/// A turn that comes sooner after the last one shows that nobody waits.
-const ALONE: Duration = Duration::from_micros(50);
-/// One that comes later shows a crowd.
-const CROWDED: Duration = Duration::from_millis(4);
+/// What it writes if nobody waits: each turn costs a little, also alone.
+const LONE_TURN_BYTES: usize = 8 << 20;
+/// A connection that wrote no more in its last turn has short answers, and waits for nobody.
+const SHORT_BYTES: usize = 16 << 10;
 /// How often connection and calls take turns before other connections get theirs.
 const ROUNDS: usize = 8;
 
@@ -255,10 +252,11 @@ pub(crate) struct Driver<C, S> {
     calls: Calls,
     running: FuturesUnordered<Watched>,
     wakes: Arc<Wakes>,
-    /// What a turn may write.
-    turn_bytes: usize,
-    /// When the last turn ended, if it ended because of that.
-    stepped_back: Option<Instant>,
+    line: Line,
+    /// Given to it for when it is polled next.
+    turn: Option<Turn>,
+    /// Whether the last turn had much to write: then the next one is waited for.
+    is_long: bool,
 }
 
 /// Wakes from inside a turn make another round, not another turn on maybe another thread.
@@ -284,15 +282,21 @@ impl Wake for Wakes {
 
 impl<C, S> Driver<C, S> {
     /// For a connection over `stream` that runs its calls on `calls`.
-    pub(crate) fn new(connection: C, stream: Gathering<S>, calls: Calls) -> Driver<C, S> {
+    pub(crate) fn new(
+        connection: C,
+        stream: Gathering<S>,
+        calls: Calls,
+        turns: &Turns,
+    ) -> Driver<C, S> {
         Driver {
             connection: Box::pin(connection),
             stream,
             calls,
             running: FuturesUnordered::new(),
             wakes: Arc::default(),
-            turn_bytes: TURN_BYTES,
-            stepped_back: None,
+            line: turns.line(),
+            turn: None,
+            is_long: false,
         }
     }
 
@@ -329,35 +333,47 @@ where
         let this = &mut *self;
         let wakes = Arc::clone(&this.wakes);
         wakes.outer.register(outer.waker());
-        if let Some(since) = this.stepped_back.take() {
-            this.turn_bytes = next_turn(this.turn_bytes, since.elapsed());
-        }
-        this.stream.lock().left = this.turn_bytes;
+        let turn = match this.turn.take() {
+            None if this.is_long => Some(std::task::ready!(this.line.poll_turn(outer))),
+            turn => turn,
+        };
         wakes.in_turn.store(true, Ordering::SeqCst);
         let waker = Waker::from(Arc::clone(&wakes));
         let mut cx = Context::from_waker(&waker);
-        for _ in 0..ROUNDS {
-            wakes.woken.store(false, Ordering::SeqCst);
-            if let Poll::Ready(ended) = this.round(&mut cx) {
-                // The last words, if the socket takes them: HTTP/1.1 ends without closing what it answered with a refusal.
-                let mut stream = this.stream.lock();
-                stream.left = usize::MAX;
-                let _ = stream.poll_flush(&mut cx);
-                return Poll::Ready(ended);
+        let mut written = 0;
+        let (all_written, turn_is_over) = loop {
+            this.stream.lock().left = TURN_BYTES;
+            for _ in 0..ROUNDS {
+                wakes.woken.store(false, Ordering::SeqCst);
+                if let Poll::Ready(ended) = this.round(&mut cx) {
+                    // The last words, if the socket takes them: HTTP/1.1 ends without closing what it answered with a refusal.
+                    let mut stream = this.stream.lock();
+                    stream.left = usize::MAX;
+                    let _ = stream.poll_flush(&mut cx);
+                    return Poll::Ready(ended);
+                }
+                if !wakes.woken.load(Ordering::SeqCst) {
+                    break;
+                }
             }
-            if !wakes.woken.load(Ordering::SeqCst) {
-                break;
-            }
-        }
-        // A failure to write is seen by the connection when it reads or writes next.
-        let (all_written, turn_is_over) = {
+            // A failure to write is seen by the connection when it reads or writes next.
             let mut stream = this.stream.lock();
-            (stream.poll_flush(&mut cx).is_ready(), stream.left == 0)
+            let all_written = stream.poll_flush(&mut cx).is_ready();
+            written += TURN_BYTES - stream.left;
+            let turn_is_over = stream.left == 0 && !all_written;
+            if !turn_is_over || written >= LONE_TURN_BYTES || this.line.somebody_waits() {
+                break (all_written, turn_is_over);
+            }
         };
+        this.is_long = !all_written || written > SHORT_BYTES;
         wakes.in_turn.store(false, Ordering::SeqCst);
-        if turn_is_over && !all_written {
-            this.stepped_back = Some(Instant::now());
-            outer.waker().wake_by_ref();
+        // Whoever is first in the line has it next, also before this connection.
+        drop(turn);
+        if turn_is_over {
+            if let Poll::Ready(turn) = this.line.poll_turn(outer) {
+                this.turn = Some(turn);
+                outer.waker().wake_by_ref();
+            }
         } else if wakes.woken.load(Ordering::SeqCst) {
             outer.waker().wake_by_ref();
         } else if all_written && this.running.is_empty() {
@@ -370,17 +386,6 @@ where
 }
 
 impl<C, S> Unpin for Driver<C, S> {}
-
-/// What may be written in the turn that comes `after` one of `bytes` that ended before all was written.
-fn next_turn(bytes: usize, after: Duration) -> usize {
-    if after < ALONE {
-        (bytes * 2).min(LONE_TURN_BYTES)
-    } else if after < CROWDED {
-        TURN_BYTES
-    } else {
-        CROWDED_TURN_BYTES
-    }
-}
 
 #[cfg(test)]
 mod tests {
@@ -418,14 +423,6 @@ mod tests {
         assert_eq!(read, expected);
     }
 
-    #[test]
-    fn turns_grow_alone_and_shrink_in_a_crowd() {
-        assert_eq!(next_turn(TURN_BYTES, Duration::ZERO), 2 * TURN_BYTES);
-        assert_eq!(next_turn(LONE_TURN_BYTES, Duration::ZERO), LONE_TURN_BYTES);
-        assert_eq!(next_turn(LONE_TURN_BYTES, ALONE), TURN_BYTES);
-        assert_eq!(next_turn(TURN_BYTES, CROWDED), CROWDED_TURN_BYTES);
-    }
-
     /// Takes everything at once, and counts it.
     #[derive(Clone, Default)]
     struct Sink(Arc<std::sync::atomic::AtomicUsize>);
@@ -455,32 +452,95 @@ mod tests {
         }
     }
 
-    #[tokio::test]
-    async fn a_connection_takes_turns_with_others_however_fast_its_client_is() {
-        const BYTES: usize = 40 * TURN_BYTES;
+    /// A connection that has `bytes` to send, and where they go.
+    fn sender(bytes: usize, turns: &Turns) -> (Driver<impl Future<Output = ()>, Sink>, Sink) {
         let memory = crate::memory::Memory::new(1_000);
         let calls = Calls::new(Patrol::new(std::time::Duration::from_secs(60), memory));
         let sink = Sink::default();
         let mut stream = Gathering::new(sink.clone(), calls.lent());
         let handle = stream.handle();
         let connection = async move {
-            for _ in 0..BYTES / 1_000 {
+            for _ in 0..bytes / 1_000 {
                 stream.write_all(&[7; 1_000]).await.unwrap();
             }
-            stream.write_all(&[7; BYTES % 1_000]).await.unwrap();
+            stream.write_all(&vec![7; bytes % 1_000]).await.unwrap();
         };
-        let mut driver = Driver::new(connection, handle, calls);
-        for turn in 1..=3 {
-            assert!(futures_util::poll!(&mut driver).is_pending());
-            let most = turn * (TURN_BYTES + GATHER_BYTES);
-            assert!((1..=most).contains(&sink.taken()), "{}", sink.taken());
-            // Others had their turns.
-            std::thread::sleep(CROWDED);
+        (Driver::new(connection, handle, calls, turns), sink)
+    }
+
+    #[tokio::test]
+    async fn connections_take_turns_however_fast_their_clients_are() {
+        const BYTES: usize = 40 * TURN_BYTES;
+        let turns = Turns::among(2);
+        let (mut one, one_took) = sender(BYTES, &turns);
+        let (mut other, other_took) = sender(BYTES, &turns);
+        // Somebody else has the only turn, and both must wait after their first.
+        let mut held = turns.line();
+        let turn = std::future::poll_fn(|cx| held.poll_turn(cx)).await;
+        let mut waits = turns.line();
+        assert!(futures_util::poll!(std::future::poll_fn(|cx| waits.poll_turn(cx))).is_pending());
+        for _ in 0..3 {
+            assert!(futures_util::poll!(&mut one).is_pending());
+            assert!(futures_util::poll!(&mut other).is_pending());
         }
-        // It comes back by itself, and its last bytes leave with it.
-        let whole = tokio::time::timeout(std::time::Duration::from_secs(10), driver);
-        whole.await.expect("nothing else wakes it");
-        assert_eq!(sink.taken(), BYTES);
+        let a_turn = 1..=TURN_BYTES + GATHER_BYTES;
+        assert!(a_turn.contains(&one_took.taken()), "{}", one_took.taken());
+        assert!(a_turn.contains(&other_took.taken()));
+        drop((turn, waits));
+        // The first in the line is the first to go on, for one turn while the other waits.
+        assert!(futures_util::poll!(&mut other).is_pending());
+        assert!(a_turn.contains(&other_took.taken()));
+        let before = one_took.taken();
+        assert!(futures_util::poll!(&mut one).is_pending());
+        let one_more = one_took.taken() - before;
+        assert!(a_turn.contains(&one_more), "{one_more}");
+        // They come back by themselves, and their last bytes leave with them.
+        let both = async { tokio::join!(one, other) };
+        let whole = tokio::time::timeout(std::time::Duration::from_secs(10), both);
+        whole.await.expect("nothing else wakes them");
+        assert_eq!([one_took.taken(), other_took.taken()], [BYTES; 2]);
+    }
+
+    #[tokio::test]
+    async fn a_connection_alone_goes_on_for_a_while() {
+        let turns = Turns::among(2);
+        let (mut lone, taken) = sender(2 * LONE_TURN_BYTES, &turns);
+        assert!(futures_util::poll!(&mut lone).is_pending());
+        let most = LONE_TURN_BYTES + TURN_BYTES + GATHER_BYTES;
+        assert!((LONE_TURN_BYTES..=most).contains(&taken.taken()));
+    }
+
+    #[tokio::test]
+    async fn who_has_little_to_send_waits_for_nobody() {
+        let turns = Turns::among(2);
+        let mut held = turns.line();
+        let _turn = std::future::poll_fn(|cx| held.poll_turn(cx)).await;
+        let memory = crate::memory::Memory::new(1_000);
+        let calls = Calls::new(Patrol::new(std::time::Duration::from_secs(60), memory));
+        let sink = Sink::default();
+        let mut stream = Gathering::new(sink.clone(), calls.lent());
+        let handle = stream.handle();
+        // An answer in each poll.
+        let connection = async move {
+            for _ in 0..100 {
+                stream.write_all(&[7; SHORT_BYTES]).await.unwrap();
+                let mut asked = false;
+                std::future::poll_fn(|_| {
+                    if std::mem::replace(&mut asked, true) {
+                        Poll::Ready(())
+                    } else {
+                        Poll::Pending
+                    }
+                })
+                .await;
+            }
+        };
+        let mut driver = Driver::new(connection, handle, calls, &turns);
+        for answers in 1..=100 {
+            assert!(futures_util::poll!(&mut driver).is_pending());
+            assert_eq!(sink.taken(), answers * SHORT_BYTES);
+        }
+        assert!(futures_util::poll!(&mut driver).is_ready());
     }
 
     #[tokio::test]
@@ -505,7 +565,12 @@ mod tests {
             finished.await.unwrap();
             7
         };
-        let driver = Driver::new(connection, Gathering::new(near, calls.lent()), calls);
+        let driver = Driver::new(
+            connection,
+            Gathering::new(near, calls.lent()),
+            calls,
+            &Turns::among(1),
+        );
         let driver = tokio::spawn(driver);
         assert_eq!(driver.await.unwrap(), 7);
         assert_eq!(Arc::strong_count(&held), 1, "the call that hung is gone");
@@ -532,6 +597,6 @@ mod tests {
             stream.write_all(&piece).await.unwrap();
             inside.lock().queue.front().map(|first| first.as_ptr()) == Some(piece.as_ptr())
         };
-        assert!(Driver::new(connection, handle, calls).await);
+        assert!(Driver::new(connection, handle, calls, &Turns::among(1)).await);
     }
 }
