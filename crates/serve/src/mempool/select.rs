@@ -149,4 +149,16 @@ mod tests {
         let mixed = snapshot(&[(id(1, 9), false), (id(2, 9), true)]);
         assert_eq!(sent(&mixed, &[&[9]], PoolSet::SHIELDED), [2]);
     }
+
+    #[test]
+    fn an_entry_is_found_by_its_whole_id_alone() {
+        let ids = [id(3, 8), id(2, 9), id(1, 9)];
+        let all = snapshot(&ids.map(|id| (id, true)));
+        for each in ids {
+            assert_eq!(all.get(each).unwrap().id, each);
+        }
+        for other in [id(0, 0), id(2, 8), id(3, 9), id(255, 255)] {
+            assert!(all.get(other).is_none());
+        }
+    }
 }

@@ -67,6 +67,14 @@ impl Snapshot {
             .map(|&(_, place)| &self.present[place as usize].1)
     }
 
+    /// The entry of that id. Asked for by everybody who looks for what is not there, so not by a scan.
+    pub(crate) fn get(&self, id: TxId) -> Option<&Arc<Entry>> {
+        let wanted = id.to_display_order();
+        let found = self.by_display.binary_search_by_key(&wanted, |(id, _)| *id);
+        let (_, place) = self.by_display[found.ok()?];
+        Some(&self.present[place as usize].1)
+    }
+
     /// The one entry whose id ends, in protocol order, with `suffix`: its position in display order. `None` if there is no
     /// such entry or more than one.
     pub(crate) fn only_match(&self, suffix: &[u8]) -> Option<usize> {

@@ -44,15 +44,11 @@ impl Query {
         drop(asking);
         // Nodes forget their mempool for moments when a block arrives; the shared copy does not.
         let snapshot = self.mempool.snapshot().await?;
-        snapshot
-            .present
-            .iter()
-            .find(|(_, entry)| entry.id == id)
-            .map(|(_, entry)| proto::RawTransaction {
-                data: entry.bytes.clone(),
-                height: MEMPOOL_HEIGHT,
-            })
-            .ok_or(Refusal::TransactionNotFound)
+        let entry = snapshot.get(id).ok_or(Refusal::TransactionNotFound)?;
+        Ok(proto::RawTransaction {
+            data: entry.bytes.clone(),
+            height: MEMPOOL_HEIGHT,
+        })
     }
 
     /// `SendTransaction`. A refusal by the node is an answer; its code and words are passed on unchanged.
