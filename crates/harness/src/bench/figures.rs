@@ -193,15 +193,19 @@ pub fn latencies(times: &mut [f64]) -> [Figure; 2] {
 
 /// A number with commas, as cases are named: `10,000`.
 pub fn grouped(number: u32) -> String {
-    let digits = number.to_string();
-    let mut out = String::new();
-    for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at).is_multiple_of(3) {
-            out.push(',');
+    apart(&number.to_string())
+}
+
+/// Decimal digits with a comma before each three from the end.
+pub fn apart(digits: &str) -> String {
+    let mut text = String::new();
+    for (nth, digit) in digits.chars().enumerate() {
+        if nth > 0 && (digits.len() - nth).is_multiple_of(3) {
+            text.push(',');
         }
-        out.push(digit);
+        text.push(digit);
     }
-    out
+    text
 }
 
 /// `1 client`, `16 clients`.

@@ -212,7 +212,10 @@ pub const SUITES: [&str; 12] = [
 
 /// A suite's name without its version.
 pub fn plain_name(suite: &str) -> &str {
-    suite.rsplit_once('-').map_or(suite, |(name, _)| name)
+    match suite.rsplit_once('-') {
+        Some((name, version)) if version.bytes().all(|digit| digit.is_ascii_digit()) => name,
+        _ => suite,
+    }
 }
 
 impl Plan {

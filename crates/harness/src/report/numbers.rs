@@ -1,5 +1,7 @@
 //! Figures as people read them.
 
+use crate::bench::figures::apart;
+
 /// A figure with four significant digits or all digits before the point, thousands apart: `12,345`, `2.718`, `0.001235`.
 pub(super) fn figure(value: f64) -> String {
     if !value.is_finite() {
@@ -34,17 +36,6 @@ pub(super) fn ratio(value: f64) -> String {
         value if value >= 0.01 => format!("{value:.3}"),
         value => format!("{value:.4}"),
     }
-}
-
-fn apart(digits: &str) -> String {
-    let mut text = String::new();
-    for (nth, digit) in digits.chars().enumerate() {
-        if nth > 0 && (digits.len() - nth).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
 }
 
 /// The number right before one of `words` in a case's name: 1000 of `1,000 blocks, 64 clients` and `blocks`.

@@ -1,5 +1,7 @@
 //! The suites that are known: their order, and what their figures mean.
 
+use crate::bench::plan::plain_name;
+
 /// A suite.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Known {
@@ -65,14 +67,6 @@ pub(super) fn known(suite: &str) -> Option<Known> {
     let order = ABOUT.iter().position(|(name, _)| *name == plain)?;
     let (_, about) = ABOUT[order];
     Some(Known { order, about })
-}
-
-/// A suite's name without its version.
-pub(super) fn plain_name(suite: &str) -> &str {
-    match suite.rsplit_once('-') {
-        Some((name, version)) if version.bytes().all(|digit| digit.is_ascii_digit()) => name,
-        _ => suite,
-    }
 }
 
 /// Whether a metric tells which server is better. CPU seconds do not where every server works for a given time: who serves more takes more.

@@ -10,9 +10,8 @@ use serde::Serialize;
 use super::{
     numbers::{before, count, figure, ratio},
     study::{Cell, RunFacts, Section, Study, Table, nearness},
-    suites::plain_name,
 };
-use crate::bench::record::Better;
+use crate::bench::{plan::plain_name, record::Better};
 
 /// What came of a target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
