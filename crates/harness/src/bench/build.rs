@@ -1,10 +1,13 @@
-//! Workload `index-1`: how close a build of the index over JSON-RPC comes to just having the blocks.
+//! Workloads `index-1` and `state-1`: how close a build of the index comes to just having the blocks.
 //!
-//! Two sides in turns on the same node: `lightship index` into an empty folder, from the start of the process to its end (opening, reading,
-//! parsing, writing, syncing); and a bare fetcher that asks for the same blocks over as many connections and decodes the hex, nothing else. The
-//! node's caches are warm for both: one pass of the fetcher goes before.
+//! Two sides in turns on the same blocks: `lightship index` into an empty folder, from the start of the process to its end (opening, reading,
+//! parsing, writing, syncing); and a bare side that has the same blocks with as many threads, nothing else. Over JSON-RPC (`index-1`) that is a fetcher
+//! that asks for them and decodes the hex. From a Zebra node's state (`state-1`) it is a program that scans the same tables, RocksDB being none of this
+//! crate's: the example `state_scan` of lightship-source, whose own word for its time is taken, from the opened database on. Caches are
+//! warm for both: one pass of the bare side goes before.
 
 use std::{
+    ffi::OsStr,
     path::{Path, PathBuf},
     process::Command,
     sync::atomic::{AtomicU32, Ordering},
@@ -24,10 +27,10 @@ use crate::{json_rpc::JsonRpc, process::output_of, recorded};
 /// Blocks in one batch of the bare fetcher: beyond this Zebra gains little.
 const BATCH: u32 = 128;
 const TIMEOUT: Duration = Duration::from_secs(120);
-/// Of one build. Far above any that is worth repeating.
+/// Of one build or scan. Far above any that is worth repeating.
 const BUILD_PATIENCE: Duration = Duration::from_secs(6 * 3_600);
 
-/// `lightship-harness bench-build`: Measures building the index from a node against fetching the same blocks (workload index-1).
+/// `lightship-harness bench-build`: Measures building the index against fetching the same blocks from a node (workload index-1) or scanning a state (state-1).
 #[derive(Clone, Debug, clap::Args)]
 pub struct Arguments {
     /// The program `lightship`
@@ -44,7 +47,13 @@ pub struct Arguments {
         conflicts_with = "node"
     )]
     pub blocks: u32,
-    /// Connections of the bare fetcher, and build threads of lightship
+    /// A Zebra database's own folder (.../state/v29/mainnet) to build from, in place of a node
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["node", "blocks"], requires = "scanner")]
+    pub zebra_state: Option<PathBuf>,
+    /// The program that scans such a database: the example state_scan of lightship-source
+    #[arg(long, value_name = "PROGRAM", requires = "zebra_state")]
+    pub scanner: Option<PathBuf>,
+    /// Connections or threads of the bare side, and build threads of lightship
     #[arg(long, value_name = "N", default_value = "4", value_parser = clap::value_parser!(u32).range(1..=64))]
     pub connections: u32,
     /// Times that each side is measured
@@ -62,47 +71,53 @@ impl Arguments {
     ///
     /// When the node or the program fail.
     pub fn run(&self) -> Result<String> {
-        match &self.node {
-            Some(url) => self.measure(url, url),
-            None => {
+        match (&self.node, &self.zebra_state, &self.scanner) {
+            (_, Some(database), Some(scanner)) => self.measure(&State { database, scanner }),
+            (Some(url), ..) => self.measure(&Node::new(url.clone(), url.clone())?),
+            _ => {
                 let node = recorded::lengthened_node(self.blocks)?;
-                self.measure(&node.rpc_url(), "a zebrad started for this")
+                let whose = "a zebrad started for this".to_owned();
+                self.measure(&Node::new(node.rpc_url(), whose)?)
             }
         }
     }
 
-    fn measure(&self, url: &str, whose: &str) -> Result<String> {
+    fn measure(&self, origin: &dyn Origin) -> Result<String> {
         let mut record = Run {
             started: machine::now(),
             machine: Machine::look(),
             ..Run::default()
         };
-        let tip = JsonRpc::new(url, TIMEOUT).call("getblockcount", serde_json::json!([]))?;
-        let tip = u32::try_from(tip.as_u64().context("a height")?)?;
-        let (blocks, bytes) = fetch(url, tip, self.connections)?;
+        let first = origin.bare(self.connections)?;
+        let (blocks, bytes) = (first.blocks, first.bytes);
         let (mut bare, mut built) = (Samples::default(), Samples::default());
         for _ in 0..self.repeats {
-            let start = Instant::now();
+            let had = origin.bare(self.connections)?;
             ensure!(
-                fetch(url, tip, self.connections)? == (blocks, bytes),
+                (had.blocks, had.bytes) == (blocks, bytes),
                 "the chain moved"
             );
-            bare.add(blocks, start.elapsed());
+            bare.add(blocks, had.time);
             let start = Instant::now();
-            self.build(url)?;
+            self.build(origin)?;
             built.add(blocks, start.elapsed());
         }
+        let words = origin.words();
         if let Some(out) = &self.out {
             record.finished = machine::now();
             record.machine.load_after = machine::load();
-            self.record(out, record, (blocks, bytes), [&built, &bare])?;
+            self.record(out, record, &words, (blocks, bytes), [&built, &bare])?;
         }
         Ok(format!(
-            "index-1: {blocks} blocks, {bytes} raw bytes, from {whose}; {} connections\n\
-             fetched and hex-decoded: blocks {bare}\n\
+            "{}: {blocks} blocks, {bytes} raw bytes, from {}; {} {}\n\
+             {}: blocks {bare}\n\
              lightship index: blocks {built}\n\
              ratio of the medians {:.2}",
+            words.suite,
+            words.whose,
             self.connections,
+            words.threads,
+            words.bare,
             built.median() / bare.median(),
         ))
     }
@@ -112,11 +127,12 @@ impl Arguments {
         &self,
         out: &Path,
         record: Run,
+        words: &Words,
         (blocks, bytes): (u64, u64),
         samples: [&Samples; 2],
     ) -> Result<()> {
         let folder = RunFolder::create(out)?;
-        let names = ["lightship", "bare-fetcher"];
+        let names = ["lightship", words.limit];
         let kinds = [ServerKind::Server, ServerKind::Limit];
         let servers = names.into_iter().zip(kinds).map(|(name, kind)| ServerInfo {
             name: name.to_owned(),
@@ -129,7 +145,7 @@ impl Arguments {
             command: vec!["lightship-harness".to_owned(), "bench-build".to_owned()],
             servers: servers.collect(),
             chains: vec![ChainInfo {
-                name: "node".to_owned(),
+                name: words.chain.to_owned(),
                 blocks,
                 bytes,
                 ..ChainInfo::default()
@@ -140,10 +156,10 @@ impl Arguments {
         for (name, samples) in names.into_iter().zip(samples) {
             for (rate, round) in samples.rates().iter().zip(1..) {
                 lines.push(Measurement {
-                    suite: "index-1".to_owned(),
-                    chain: "node".to_owned(),
+                    suite: words.suite.to_owned(),
+                    chain: words.chain.to_owned(),
                     server: name.to_owned(),
-                    case: format!("all blocks, {} connections", self.connections),
+                    case: format!("all blocks, {} {}", self.connections, words.threads),
                     round,
                     metric: "throughput".to_owned(),
                     unit: "blocks/s".to_owned(),
@@ -156,11 +172,13 @@ impl Arguments {
         folder.append(&lines)
     }
 
-    fn build(&self, url: &str) -> Result<()> {
+    fn build(&self, origin: &dyn Origin) -> Result<()> {
         let folder = tempfile::tempdir()?;
         let mut command = Command::new(&self.lightship);
         command
-            .args(["index", "--node", url, "--data-dir"])
+            .arg("index")
+            .args(origin.flags())
+            .arg("--data-dir")
             .arg(folder.path().join("data"))
             .args(["--build-threads", &self.connections.to_string()]);
         let output = output_of(&mut command, BUILD_PATIENCE)?;
@@ -173,6 +191,134 @@ impl Arguments {
         ensure!(bytes_below(folder.path())? > 0, "it left nothing");
         Ok(())
     }
+}
+
+/// Where the blocks come from.
+trait Origin {
+    /// Has all blocks, with so many threads, and does nothing with them.
+    fn bare(&self, threads: u32) -> Result<Had>;
+    /// What tells `lightship index` of it.
+    fn flags(&self) -> [&OsStr; 2];
+    fn words(&self) -> Words;
+}
+
+/// What the bare side had, in its own time.
+struct Had {
+    blocks: u64,
+    bytes: u64,
+    time: Duration,
+}
+
+/// How it is called, in records and to people.
+struct Words {
+    suite: &'static str,
+    chain: &'static str,
+    limit: &'static str,
+    threads: &'static str,
+    bare: &'static str,
+    whose: String,
+}
+
+struct Node {
+    url: String,
+    whose: String,
+    tip: u32,
+}
+
+impl Node {
+    fn new(url: String, whose: String) -> Result<Node> {
+        let tip = JsonRpc::new(&url, TIMEOUT).call("getblockcount", serde_json::json!([]))?;
+        let tip = u32::try_from(tip.as_u64().context("a height")?)?;
+        Ok(Node { url, whose, tip })
+    }
+}
+
+impl Origin for Node {
+    fn bare(&self, threads: u32) -> Result<Had> {
+        let start = Instant::now();
+        let (blocks, bytes) = fetch(&self.url, self.tip, threads)?;
+        let time = start.elapsed();
+        Ok(Had {
+            blocks,
+            bytes,
+            time,
+        })
+    }
+
+    fn flags(&self) -> [&OsStr; 2] {
+        ["--node".as_ref(), self.url.as_ref()]
+    }
+
+    fn words(&self) -> Words {
+        Words {
+            suite: "index-1",
+            chain: "node",
+            limit: "bare-fetcher",
+            threads: "connections",
+            bare: "fetched and hex-decoded",
+            whose: self.whose.clone(),
+        }
+    }
+}
+
+struct State<'a> {
+    database: &'a Path,
+    scanner: &'a Path,
+}
+
+impl Origin for State<'_> {
+    fn bare(&self, threads: u32) -> Result<Had> {
+        let mut command = Command::new(self.scanner);
+        command
+            .arg("once")
+            .arg(self.database)
+            .arg(threads.to_string());
+        let output = output_of(&mut command, BUILD_PATIENCE)?;
+        let said = String::from_utf8_lossy(&output.stderr);
+        ensure!(
+            output.status.success(),
+            "{}: {}\n{said}",
+            self.scanner.display(),
+            output.status
+        );
+        let scanned = serde_json::from_slice(&output.stdout).ok();
+        let had = scanned.and_then(|said: Scanned| {
+            Some(Had {
+                blocks: said.blocks,
+                bytes: said.bytes,
+                time: Duration::try_from_secs_f64(said.seconds).ok()?,
+            })
+        });
+        had.with_context(|| {
+            format!(
+                "{} says nothing of blocks, bytes and seconds: is it state_scan?",
+                self.scanner.display()
+            )
+        })
+    }
+
+    fn flags(&self) -> [&OsStr; 2] {
+        ["--zebra-state".as_ref(), self.database.as_os_str()]
+    }
+
+    fn words(&self) -> Words {
+        Words {
+            suite: "state-1",
+            chain: "state",
+            limit: "bare-scan",
+            threads: "threads",
+            bare: "tables scanned",
+            whose: self.database.display().to_string(),
+        }
+    }
+}
+
+/// What the scanner prints.
+#[derive(Deserialize)]
+struct Scanned {
+    blocks: u64,
+    bytes: u64,
+    seconds: f64,
 }
 
 fn bytes_below(folder: &Path) -> Result<u64> {

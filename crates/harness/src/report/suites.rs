@@ -11,7 +11,7 @@ pub(super) struct Known {
     pub(super) about: &'static str,
 }
 
-const ABOUT: [(&str, &str); 14] = [
+const ABOUT: [(&str, &str); 15] = [
     (
         "build",
         "From an empty store to the whole chain: the first answer, the tip, CPU and disk on the way, and the size of what is kept.",
@@ -58,6 +58,10 @@ const ABOUT: [(&str, &str); 14] = [
     (
         "index",
         "The whole program that builds an index over JSON-RPC, against bare fetching and decoding of the same blocks.",
+    ),
+    (
+        "state",
+        "The same from a Zebra node's state, against a bare scan of the tables that it reads.",
     ),
 ];
 

@@ -194,20 +194,13 @@ const TARGETS: [Target; 20] = [
     Target {
         what: "index build from Zebra's state, to a bare scan of the same columns",
         wanted: ">= 0.7",
-        look: nowhere,
-        elsewhere: "not by the bench",
+        look: |run, server| build_to_bare(run, server, "state", 0.7),
+        elsewhere: "lightship-harness bench-build --zebra-state DIR --scanner PROGRAM --out DIR",
     },
     Target {
         what: "index build over JSON-RPC, to fetching and decoding the same blocks",
         wanted: ">= 0.9",
-        look: |run, server| {
-            let rows = rows(run, "index", "throughput", server).into_iter();
-            rows.filter_map(|row| {
-                let to_limit = row.cell.to_limit?;
-                row.found(to_limit / 0.9, ratio(to_limit))
-            })
-            .collect()
-        },
+        look: |run, server| build_to_bare(run, server, "index", 0.9),
         elsewhere: "lightship-harness bench-build --out DIR",
     },
     Target {
@@ -331,10 +324,6 @@ const TARGETS: [Target; 20] = [
     },
 ];
 
-fn nowhere(_: &RunFacts, _: &str) -> Vec<Found> {
-    Vec::new()
-}
-
 /// A cell of the server that is judged, and where it stands.
 struct Line<'a> {
     run: &'a RunFacts,
@@ -442,6 +431,16 @@ fn throughput_to_limit(
             line.found(to_limit / wanted, ratio(to_limit))
         })
         .collect()
+}
+
+/// The whole build of an index to just having the blocks.
+fn build_to_bare(run: &RunFacts, server: &str, suite: &str, wanted: f64) -> Vec<Found> {
+    let rows = rows(run, suite, "throughput", server).into_iter();
+    rows.filter_map(|row| {
+        let to_limit = row.cell.to_limit?;
+        row.found(to_limit / wanted, ratio(to_limit))
+    })
+    .collect()
 }
 
 /// Against another server, by a part of its name.

@@ -824,6 +824,41 @@ fn the_worst_of_a_runs_chains_is_held_to_a_target() {
 }
 
 #[test]
+fn a_build_is_held_to_its_own_bare_side() {
+    let names = ["lightship", "bare-scan", "bare-fetcher"];
+    let kinds = [ServerKind::Server, ServerKind::Limit, ServerKind::Limit];
+    let facts = run(&names.into_iter().zip(kinds).collect::<Vec<_>>());
+    let line = |server, suite, value| {
+        measurement(
+            server,
+            suite,
+            "all blocks, 2 threads",
+            "throughput",
+            1,
+            value,
+        )
+    };
+    let folder = write(
+        &facts,
+        &[
+            line("lightship", "state-1", 75.0),
+            line("bare-scan", "state-1", 100.0),
+            line("lightship", "index-1", 80.0),
+            line("bare-fetcher", "index-1", 100.0),
+        ],
+    );
+    let study = study(&folder);
+    let (state, rpc) = (
+        judged(&study, "build from Zebra's state"),
+        judged(&study, "build over JSON-RPC"),
+    );
+    assert!(state.measured.starts_with("0.75"), "{}", state.measured);
+    assert_eq!(state.verdict, Verdict::Met);
+    assert!(rpc.measured.starts_with("0.80"), "{}", rpc.measured);
+    assert_eq!(rpc.verdict, Verdict::NotMet);
+}
+
+#[test]
 fn every_target_is_written_down() {
     let page = include_str!("../../../../../bench/README.md");
     let folder = whole();
