@@ -7,6 +7,7 @@ use http::{HeaderMap, Request, StatusCode, header};
 use http_body_util::{BodyExt as _, Full};
 use hyper::{body::Incoming, client::conn::http2};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use percent_encoding::percent_decode;
 use tokio::{net::TcpStream, task::JoinHandle, time};
 
 use super::{Indexer, Topic};
@@ -194,13 +195,21 @@ impl Stream {
 }
 
 /// The failure that gRPC's status headers tell of, if they do.
+///
+/// Spec: gRPC repository, `doc/PROTOCOL-HTTP2.md`, Status-Message: percent-encoded UTF-8. What is encoded otherwise is shown as it came.
 fn status(topic: Topic, headers: &HeaderMap) -> Option<Error> {
-    let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
-    let code: i32 = text("grpc-status")?.parse().unwrap_or(-1);
+    let code = headers.get("grpc-status")?.to_str().ok()?;
+    let code: i32 = code.parse().unwrap_or(-1);
+    let words = headers.get("grpc-message").map(|words| words.as_bytes());
+    let words = percent_decode(words.unwrap_or_default()).decode_utf8_lossy();
     (code != 0).then(|| Error::Rpc {
         method: topic.method().to_owned(),
         code,
-        message: text("grpc-message").unwrap_or_default().to_owned(),
+        // No header has control characters, and neither has a line of a log.
+        message: words
+            .chars()
+            .filter(|letter| !letter.is_control())
+            .collect(),
     })
 }
 

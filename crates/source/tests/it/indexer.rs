@@ -13,7 +13,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use http::{HeaderMap, Request, Response};
+use http::{HeaderMap, HeaderValue, Request, Response};
 use http_body::{Body, Frame};
 use hyper::{body::Incoming, server::conn::http2, service::service_fn};
 use hyper_util::rt::{TokioExecutor, TokioIo};
@@ -44,6 +44,8 @@ enum Act {
     Hang,
     /// Answers with headers alone.
     Refuse(u16, &'static str),
+    /// The same with status 13 and these words, as they are on the wire; as trailers where that is true.
+    Say(&'static [u8], bool),
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -173,6 +175,18 @@ async fn answer(act: Act, sent: Arc<AtomicU64>) -> Result<Response<Fed>, Infalli
         Act::Refuse(http, grpc) => {
             let response = response.status(http).header("grpc-status", grpc);
             return Ok(response.body(Fed(fed)).unwrap());
+        }
+        Act::Say(words, as_trailers) => {
+            let mut said = HeaderMap::new();
+            said.insert("grpc-status", "13".parse().unwrap());
+            said.insert("grpc-message", HeaderValue::from_bytes(words).unwrap());
+            if as_trailers {
+                tokio::spawn(async move { feed.send(Frame::trailers(said)).await });
+            } else {
+                let mut response = response.body(Fed(fed)).unwrap();
+                response.headers_mut().extend(said);
+                return Ok(response);
+            }
         }
         Act::Send(bytes) => {
             tokio::spawn(async move {
@@ -329,6 +343,30 @@ async fn a_reader_that_was_let_go_is_told_the_nodes_reason() {
     let watched = Watched::new(service.indexer());
     let (error, _) = watched.failures(Topic::Mempool, 1).await.remove(0);
     assert!(matches!(error, Error::Rpc { code: 8, .. }), "{error}");
+}
+
+/// The words were shown as they are encoded for the wire.
+#[tokio::test]
+async fn the_nodes_words_are_shown_as_it_meant_them() {
+    for (on_the_wire, meant) in [
+        (&b"no%20block%3A%20100%25"[..], "no block: 100%"),
+        (b"plain words", "plain words"),
+        ("%E2%82%AC and \u{20ac}".as_bytes(), "\u{20ac} and \u{20ac}"),
+        // What is no encoding is no reason to lose the rest.
+        (b"50% of %zz", "50% of %zz"),
+        (b"%FF.", "\u{fffd}."),
+        (b"one%0Aline%1B[31m", "oneline[31m"),
+    ] {
+        for as_trailers in [false, true] {
+            let service = Service::new(Act::Say(on_the_wire, as_trailers), silent()).await;
+            let watched = Watched::new(service.indexer());
+            let (error, _) = watched.failures(Topic::Tip, 1).await.remove(0);
+            let Error::Rpc { code, message, .. } = error else {
+                panic!("{error}");
+            };
+            assert_eq!((code, &message[..]), (13, meant));
+        }
+    }
 }
 
 #[tokio::test]
