@@ -222,9 +222,25 @@ pub(crate) async fn serve_on(
     );
     settings.limits.connections = open_files::room_for_connections(settings.limits.connections)?;
     let opening = open_store(&upstream.feed, network, store);
-    let opened = tokio::select! {
-        opened = lightship_serve::waiting(&grpc, &http, &settings, "the node has not answered yet", opening) => opened?,
-        _ = asked.changed() => return Ok(ExitCode::SUCCESS),
+    let (opened, others) = {
+        let opened = async {
+            tokio::select! {
+                opened = opening => Some(opened),
+                _ = asked.changed() => None,
+            }
+        };
+        let why = "the node has not answered yet";
+        lightship_serve::waiting(&grpc, &http, &settings, why, opened).await
+    };
+    let opened = match opened {
+        Some(Ok(opened)) => opened,
+        ended => {
+            // Nobody serves after this: whoever asked is answered first.
+            let _ = others.await;
+            return ended.map_or(Ok(ExitCode::SUCCESS), |failed| {
+                failed.map(|_| ExitCode::SUCCESS)
+            });
+        }
     };
     let reader = opened.reader();
     let ingest = Ingest::start(

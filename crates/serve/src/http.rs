@@ -3,18 +3,20 @@
 //! `/livez` is 200 while the process runs, whatever the node does. `/readyz` is 200 or 503 with one line that says why; what somebody has to look at
 //! although wallets are served well is in that line, too. `/metrics` is Prometheus text.
 
-use std::{convert::Infallible, sync::Arc, time::Duration};
+use std::{convert::Infallible, pin::Pin, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use http::{HeaderValue, Method, Request, Response, StatusCode, header::CONTENT_TYPE};
 use http_body_util::Full;
 use hyper::{body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
-use tokio::net::TcpListener;
+use tokio::{net::TcpListener, task::JoinSet};
+use tokio_util::sync::CancellationToken;
 
 use crate::{
     accept::{self, Bounds},
     telemetry,
+    wire::Door,
 };
 
 /// Monitors are few and ask briefly.
@@ -35,24 +37,35 @@ pub(crate) struct Operators {
     pub(crate) alarm: Arc<dyn Fn() -> Option<Arc<str>> + Send + Sync>,
 }
 
-/// Answers on `listener` until dropped, and the connections with it.
-pub(crate) async fn run(listener: &TcpListener, operators: Operators) {
-    accept::each(listener, "operators'", BOUNDS, |stream| {
-        let operators = operators.clone();
+/// Answers on `listener` until `closing` is cancelled; gives back the connections that are left, which end then. Dropped, it drops them.
+pub(crate) async fn run(
+    listener: &TcpListener,
+    operators: Operators,
+    closing: &CancellationToken,
+) -> JoinSet<()> {
+    let door = Arc::new(Door::plain(HEADER_PATIENCE));
+    accept::each(listener, "operators'", BOUNDS, closing, |stream| {
+        let (door, operators, closing) = (Arc::clone(&door), operators.clone(), closing.clone());
         async move {
+            let Ok(mut wire) = door.accept(stream).await else {
+                return;
+            };
+            let heard = wire.heard();
             let service = service_fn(|request| {
                 let response = answer(&request, &operators);
                 async { Ok::<_, Infallible>(response) }
             });
-            // A monitor that leaves early is no news.
-            let _ = http1::Builder::new()
+            let connection = http1::Builder::new()
                 .timer(TokioTimer::new())
                 .header_read_timeout(HEADER_PATIENCE)
-                .serve_connection(TokioIo::new(stream), service)
-                .await;
+                .serve_connection(TokioIo::new(wire), service);
+            let part =
+                |connection: Pin<&mut http1::Connection<_, _>>| connection.graceful_shutdown();
+            // A monitor that leaves early is no news.
+            let _ = accept::to_the_end(connection, heard, &closing, part).await;
         }
     })
-    .await;
+    .await
 }
 
 fn answer(request: &Request<Incoming>, operators: &Operators) -> Response<Full<Bytes>> {

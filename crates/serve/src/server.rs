@@ -122,7 +122,10 @@ pub async fn serve(
             Arc::new(move || health().differs)
         },
     };
-    background.spawn(async move { http::run(&http, operators).await });
+    background.spawn(async move {
+        // Operators are answered for as long as this server has background work.
+        http::run(&http, operators, &CancellationToken::new()).await;
+    });
     background.spawn(report_health(reporter, unready, memory));
     if let Some(certificate) = certificate {
         background.spawn(certificate.watch());

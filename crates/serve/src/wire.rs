@@ -13,7 +13,7 @@ use std::{
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
     net::TcpStream,
-    sync::Semaphore,
+    sync::{Semaphore, oneshot},
     time::Sleep,
 };
 use tokio_rustls::{TlsAcceptor, server::TlsStream};
@@ -39,6 +39,8 @@ enum Bytes {
 struct Opening {
     missing: usize,
     until: Pin<Box<Sleep>>,
+    /// Dropped with it.
+    _told: Option<oneshot::Sender<()>>,
 }
 
 /// Where connections come in.
@@ -49,6 +51,15 @@ pub(crate) struct Door {
 }
 
 impl Door {
+    /// That speaks plaintext and waits so long.
+    pub(crate) fn plain(patience: Duration) -> Door {
+        Door {
+            tls: None,
+            handshakes: Semaphore::new(0),
+            patience,
+        }
+    }
+
     /// That shows `certificate`, or speaks plaintext where there is none.
     pub(crate) fn new(certificate: Option<&Certificate>, limits: &Limits) -> Door {
         Door {
@@ -84,12 +95,22 @@ impl Door {
             opening: Some(Opening {
                 missing: OPENING_BYTES,
                 until: Box::pin(tokio::time::sleep(self.patience)),
+                _told: None,
             }),
         })
     }
 }
 
 impl Wire {
+    /// Ends, with an error that means nothing, when the client's first words have come, or the connection has gone.
+    pub(crate) fn heard(&mut self) -> oneshot::Receiver<()> {
+        let (told, heard) = oneshot::channel();
+        if let Some(opening) = &mut self.opening {
+            opening._told = Some(told);
+        }
+        heard
+    }
+
     /// Notes that `count` bytes came, or fails once they should have.
     fn opened(&mut self, cx: &mut Context<'_>, count: Option<usize>) -> io::Result<()> {
         let Some(opening) = &mut self.opening else {
