@@ -191,15 +191,16 @@ impl Scene {
     }
 }
 
-/// The blocks from `first` on, of a server that started a moment ago: it may not have heard of its node, and connections that it takes while it opens
-/// its index are closed when it has.
+/// The blocks from `first` on, of a server that started a moment ago: it may not have heard of its node. Nothing else is wrong with it: a connection
+/// that it takes while it opens its index is never broken off.
 async fn looked_at(client: &mut Client, first: u64) -> Vec<Vec<u8>> {
     let begun = Instant::now();
     loop {
         match client.blocks(first, first + LOOKED_AT - 1).await {
             // One with a source comes of the connection, not from the server.
             Err(status)
-                if (status.code() == Code::Unavailable || status.source().is_some())
+                if status.code() == Code::Unavailable
+                    && status.source().is_none()
                     && begun.elapsed() < PATIENCE =>
             {
                 tokio::time::sleep(Duration::from_millis(10)).await;
