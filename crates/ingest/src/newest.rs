@@ -5,7 +5,7 @@
 //! sealed above the gap, in [parts](BATCH_RANGES), the newest part first; then the gap is filled from its lower end, and now and then what has
 //! become final meanwhile is added above. A range cannot be built without the tree sizes below it: the source tells them, and again those at the
 //! range's end, where they must be what the blocks add up to. What it told is trusted until the end that grows gets there, and not longer.
-//! How the blocks come is left to [`bulk`](crate::bulk), how they lie on disk to the [appender](crate::appender).
+//! A part that cannot be had is tried for again, as [`HeadStart`] has it. How the blocks come is left to [`bulk`](crate::bulk), how they lie on disk to the [appender](crate::appender).
 //!
 //! # Invariants
 //!
@@ -13,11 +13,13 @@
 //!   a second meanwhile; one that differs takes them all away.
 //! - The walk by hash never meets one.
 
-use std::num::NonZeroU32;
+mod head_start;
 
-use lightship_chain::{BlockHash, BlockId, Height, HeightRange};
-use lightship_source::Error as SourceError;
+use std::{num::NonZeroU32, time::Instant};
 
+use lightship_chain::{BlockHash, BlockId, Height, HeightRange, TreeSizes};
+
+pub(crate) use self::head_start::HeadStart;
 use crate::{error::Trouble, run::Run};
 
 /// Ranges that are built in one go above the gap. More keep the workers busier, fewer bring the very newest earlier.
@@ -36,20 +38,33 @@ enum Part {
     InTurn(HeightRange),
 }
 
+/// How the newest blocks are treated.
+#[derive(Clone, Copy, Debug)]
+struct Wish {
+    /// So many come first; 0 for none.
+    newest_blocks: u32,
+    /// Not now: the gap is filled, in parts all the same.
+    rests: bool,
+}
+
 /// What comes next when our end is below `next`, blocks through `last` are final, and `islands` are there already; `None` if nothing does.
 fn next_part(
     next: Height,
     last: Height,
     range_blocks: NonZeroU32,
-    newest_blocks: u32,
+    wish: Wish,
     islands: &[HeightRange],
 ) -> Option<Part> {
+    let newest_blocks = wish.newest_blocks;
     let range = range_blocks.get();
     let blocks = last.get() + 1;
     let window = blocks.saturating_sub(newest_blocks) / range * range;
     let gap = u64::from(range) * u64::from(LEAST_GAP_RANGES);
     let far = newest_blocks > 0 && u64::from(window) >= u64::from(next.get()) + gap;
-    if far && let Some(part) = newest_missing(window, blocks / range * range, range, islands) {
+    if far
+        && !wish.rests
+        && let Some(part) = newest_missing(window, blocks / range * range, range, islands)
+    {
         return Some(Part::Ahead(part));
     }
     let mut through = last;
@@ -90,39 +105,6 @@ fn newest_missing(
     HeightRange::new(Height::new(lowest), Height::new(highest + range - 1))
 }
 
-/// Whether the newest blocks still come first.
-#[derive(Debug, Default)]
-pub(crate) struct HeadStart {
-    /// Attempts in a row that failed, but for a source that was away.
-    failures: u32,
-    given_up: bool,
-}
-
-impl HeadStart {
-    /// So often the newest blocks are tried for; then they wait, lest they hold up the others.
-    const MOST_FAILURES: u32 = 5;
-
-    /// An attempt failed.
-    fn failed(&mut self, trouble: &Trouble) {
-        let counts = match trouble {
-            // An answer that cannot be read is no sign of a node that is away: it may never get better.
-            Trouble::Source(error) => {
-                !error.is_transient() || matches!(error, SourceError::Shape { .. })
-            }
-            Trouble::Unusable(_) | Trouble::Refused(_) => true,
-            Trouble::Stopped | Trouble::Full(_) | Trouble::Fatal(_) => false,
-        };
-        self.failures += u32::from(counts);
-        if self.failures >= HeadStart::MOST_FAILURES && !self.given_up {
-            tracing::warn!(
-                ?trouble,
-                "the newest blocks cannot be had first; they come in their turn"
-            );
-            self.given_up = true;
-        }
-    }
-}
-
 impl Run {
     /// Takes a part of the blocks from `next`, right above our end, to `last`, all of them final.
     pub(crate) fn take_some_final(&mut self, next: Height, last: Height) -> Result<(), Trouble> {
@@ -133,19 +115,16 @@ impl Run {
                 .appender
                 .drop_islands("they do not follow the block below them");
         }
-        let newest_blocks = match self.head_start.given_up || !self.appender.may_have_islands() {
-            true => 0,
-            false => self.settings.newest_first_blocks,
+        let wish = Wish {
+            newest_blocks: match self.head_start.is_over() || !self.appender.may_have_islands() {
+                true => 0,
+                false => self.settings.newest_first_blocks,
+            },
+            rests: self.head_start.rests(Instant::now()),
         };
         let range_blocks = self.appender.store().range_blocks;
-        match next_part(next, last, range_blocks, newest_blocks, &islands) {
-            Some(Part::Ahead(range)) => {
-                let built = self.build_ahead(range);
-                if let Err(trouble) = &built {
-                    self.head_start.failed(trouble);
-                }
-                built
-            }
+        match next_part(next, last, range_blocks, wish, &islands) {
+            Some(Part::Ahead(range)) => self.build_ahead(range),
             Some(Part::InTurn(range)) => {
                 self.appender.abandon_island();
                 self.fill(range)
@@ -166,10 +145,18 @@ impl Run {
             None => return Ok(()),
         };
         tracing::debug!(%rest, "the newest blocks come first");
+        let mut at_sizes = false;
         let built = self.each_block(rest, |run, block| {
             run.appender.take_ahead(block)?;
-            run.finish_range().map(drop)
+            let finished = run.finish_range();
+            at_sizes = finished.is_err();
+            finished.map(drop)
         });
+        match &built {
+            // What went wrong at the sizes was noted there.
+            Err(trouble) if !at_sizes => self.head_start.failed(trouble, false, Instant::now()),
+            _ => {}
+        }
         if matches!(built, Ok(()) | Err(Trouble::Refused(_))) {
             self.appender.abandon_island();
         }
@@ -187,8 +174,18 @@ impl Run {
             };
             Ok(source.tree_sizes(hash)?.map(|sizes| (hash, sizes)))
         });
-        match answer {
-            Ok(Some((hash, sizes))) => {
+        let answer = answer.and_then(|known| {
+            known.ok_or_else(|| {
+                Trouble::Unusable(format!(
+                    "the source does not know block {below}, far below its tip"
+                ))
+            })
+        });
+        match self.note(answer) {
+            // It will never be able to, and nobody waits for that.
+            Err(Trouble::Source(_)) if self.head_start.is_over() => Ok(false),
+            Err(trouble) => Err(trouble),
+            Ok((hash, sizes)) => {
                 let below = BlockId {
                     height: below,
                     hash,
@@ -196,17 +193,6 @@ impl Run {
                 self.appender.begin_island(below, sizes, range.last());
                 Ok(true)
             }
-            Ok(None) => Err(Trouble::Unusable(format!(
-                "the source does not know block {below}, far below its tip"
-            ))),
-            Err(Trouble::Source(
-                error @ (SourceError::Unsupported { .. } | SourceError::Rpc { .. }),
-            )) => {
-                tracing::warn!(%error, "the source cannot tell tree sizes, so the newest blocks come in their turn");
-                self.head_start.given_up = true;
-                Ok(false)
-            }
-            Err(trouble) => Err(trouble),
         }
     }
 
@@ -215,26 +201,21 @@ impl Run {
         let Some((block, counted)) = self.appender.whole_ahead() else {
             return Ok(false);
         };
-        match self.ask(move |source| source.tree_sizes(block.hash))? {
-            Some(reported) if reported == counted => {
-                self.appender.seal_ahead()?;
-                self.head_start.failures = 0;
-                self.advanced();
-                Ok(true)
-            }
-            Some(reported) => {
-                self.appender.abandon_island();
-                Err(Trouble::Unusable(format!(
-                    "the trees after block {block} hold {reported:?} by the source, and {counted:?} by what it said below and the blocks since"
-                )))
-            }
-            None => {
-                self.appender.abandon_island();
-                Err(Trouble::Unusable(format!(
-                    "the source no longer knows block {block}, far below its tip"
-                )))
-            }
+        let answer = self.ask(move |source| source.tree_sizes(block.hash));
+        let answer = answer.and_then(|reported| agree(block, counted, reported));
+        if matches!(answer, Err(Trouble::Unusable(_))) {
+            self.appender.abandon_island();
         }
+        self.note(answer)?;
+        self.appender.seal_ahead()?;
+        self.head_start.succeeded();
+        self.advanced();
+        Ok(true)
+    }
+
+    /// Notes what an answer about tree sizes means for the head start.
+    fn note<T>(&mut self, answer: Result<T, Trouble>) -> Result<T, Trouble> {
+        answer.inspect_err(|trouble| self.head_start.failed(trouble, true, Instant::now()))
     }
 
     /// Drops the islands if the source's chain, which reaches up to `limit`, has another block where they are.
@@ -274,6 +255,19 @@ impl Run {
                 .drop_islands("the source's tip fell to where they may be replaced")?;
         }
         Ok(())
+    }
+}
+
+/// Whether what the source says of the trees after `block` is what was counted.
+fn agree(block: BlockId, counted: TreeSizes, reported: Option<TreeSizes>) -> Result<(), Trouble> {
+    match reported {
+        Some(reported) if reported == counted => Ok(()),
+        Some(reported) => Err(Trouble::Unusable(format!(
+            "the trees after block {block} hold {reported:?} by the source, and {counted:?} by what it said below and the blocks since"
+        ))),
+        None => Err(Trouble::Unusable(format!(
+            "the source no longer knows block {block}, far below its tip"
+        ))),
     }
 }
 

@@ -51,6 +51,7 @@ pub fn run(
         pauses: Pauses::new(settings.first_pause, settings.longest_pause),
         gate: LogGate::new(settings.log_every),
         fetched: Fetched::new(settings.max_bytes_in_flight),
+        head_start: HeadStart::new(settings.newest_first_rest),
         source,
         appender,
         settings,
@@ -59,7 +60,6 @@ pub fn run(
         target: None,
         glance: None,
         sizes: SizeCheck::default(),
-        head_start: HeadStart::default(),
         held: None,
         failed_at: None,
         disk_was_full: false,
@@ -125,7 +125,7 @@ struct Waiting {
 struct SizeCheck {
     /// Blocks taken then, as [`Progress`] counts them.
     at_block: u64,
-    /// The source cannot tell: asked once, not again.
+    /// The source can never tell: asked once, not again.
     given_up: bool,
 }
 
@@ -294,11 +294,14 @@ impl Run {
             .into()),
             // It has left the node's chain meanwhile.
             Ok(None) => Ok(()),
-            Err(Trouble::Source(
-                error @ (SourceError::Unsupported { .. } | SourceError::Rpc { .. }),
-            )) => {
+            Err(Trouble::Source(error @ SourceError::Unsupported { .. })) => {
                 tracing::warn!(%error, "the source cannot tell tree sizes, so they are not compared");
                 self.sizes.given_up = true;
+                Ok(())
+            }
+            // One odd answer says nothing of the next.
+            Err(Trouble::Source(error @ SourceError::Rpc { .. })) => {
+                tracing::warn!(%error, "the source did not tell tree sizes, so they are compared another time");
                 Ok(())
             }
             Err(trouble) => Err(trouble),

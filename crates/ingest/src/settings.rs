@@ -35,6 +35,8 @@ pub struct Settings {
     pub segment_blocks: NonZeroU32,
     /// While the index is far behind, so many of the newest final blocks are built before the older ones, in whole ranges; 0 for none.
     pub newest_first_blocks: u32,
+    /// How long the gap below the newest blocks is filled after these could not be had; twice as long each further time, up to eight times as long.
+    pub newest_first_rest: Duration,
     /// Bound on the blocks in memory between source and index, in bytes of their consensus serialization.
     pub max_bytes_in_flight: usize,
     /// A drop of more of our blocks than this is followed only after the node has confirmed it.
@@ -68,6 +70,7 @@ impl Default for Settings {
             segment_blocks: NonZeroU32::new(256).expect("256 is not 0"),
             // Some 87 days: a wallet that was opened within the last quarter, or was made since.
             newest_first_blocks: 100_000,
+            newest_first_rest: Duration::from_secs(60),
             max_bytes_in_flight: 128 << 20,
             confirm_drop_blocks: 100,
             deep_rollback_patience: Duration::from_secs(10),

@@ -6,14 +6,37 @@ fn heights(first: u32, last: u32) -> HeightRange {
 
 /// With ranges of 10 blocks, of which the newest 100 blocks come first.
 fn next(next: u32, last: u32, islands: &[HeightRange]) -> Option<Part> {
+    next_with(100, false, next, last, islands)
+}
+
+fn next_with(
+    newest_blocks: u32,
+    rests: bool,
+    next: u32,
+    last: u32,
+    islands: &[HeightRange],
+) -> Option<Part> {
     let range_blocks = NonZeroU32::new(10).unwrap();
+    let wish = Wish {
+        newest_blocks,
+        rests,
+    };
     next_part(
         Height::new(next),
         Height::new(last),
         range_blocks,
-        100,
+        wish,
         islands,
     )
+}
+
+#[test]
+fn while_the_newest_rest_the_gap_is_filled_in_parts() {
+    let part = |end, islands: &[HeightRange]| next_with(100, true, end, 9_999, islands);
+    assert_eq!(part(0, &[]), Some(Part::InTurn(heights(0, 639))));
+    assert_eq!(part(640, &[]), Some(Part::InTurn(heights(640, 1_279))));
+    let island = [heights(900, 989)];
+    assert_eq!(part(640, &island), Some(Part::InTurn(heights(640, 899))));
 }
 
 #[test]
@@ -63,11 +86,7 @@ fn near_the_newest_everything_comes_in_its_turn() {
 
 #[test]
 fn without_newest_blocks_the_gap_is_filled_in_one_go() {
-    let range_blocks = NonZeroU32::new(10).unwrap();
-    let part = |islands: &[HeightRange]| {
-        let (next, last) = (Height::new(5), Height::new(5_000));
-        next_part(next, last, range_blocks, 0, islands)
-    };
+    let part = |islands: &[HeightRange]| next_with(0, false, 5, 5_000, islands);
     assert_eq!(part(&[]), Some(Part::InTurn(heights(5, 5_000))));
     let island = [heights(900, 989)];
     assert_eq!(part(&island), Some(Part::InTurn(heights(5, 899))));

@@ -1,6 +1,7 @@
 //! The source fails or lies: what is stored stays, nothing false is stored, and the run goes on by itself.
 
 use std::{
+    num::NonZeroU32,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
@@ -519,6 +520,34 @@ fn a_source_that_cannot_tell_tree_sizes_is_enough() {
         _ => Act::Go,
     });
     assert_model(&build(&source, dir.path(), settings()).view(), &source);
+}
+
+/// One odd answer, and they were never compared again.
+#[test]
+fn tree_sizes_are_compared_after_an_odd_answer_too() {
+    let source = Scripted::new(35, 100);
+    let dir = tempfile::tempdir().unwrap();
+    let mut asked = 0;
+    source.script(move |call| match call {
+        Call::TreeSizes => {
+            asked += 1;
+            match asked {
+                1 => Act::Fail(source_crate::Error::Rpc {
+                    method: "getblock".into(),
+                    code: -1,
+                    message: "odd".into(),
+                }),
+                _ => Act::OneNoteMore,
+            }
+        }
+        _ => Act::Go,
+    });
+    let settings = Settings {
+        check_sizes_every_blocks: NonZeroU32::new(10).unwrap(),
+        ..settings()
+    };
+    let ended = start(&source, dir.path(), settings).ended();
+    assert!(matches!(ended, Err(Error::TreeSizes { .. })), "{ended:?}");
 }
 
 #[test]

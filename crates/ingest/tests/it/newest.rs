@@ -8,6 +8,7 @@ use std::{
         Arc, Mutex,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
+    time::Duration,
 };
 
 use lightship_chain::{Height, HeightRange, compact::EncodedBlock};
@@ -218,6 +219,68 @@ fn tree_sizes_that_cannot_be_read_do_not_hold_up_the_blocks() {
             method: "z_gettreestate".into(),
             what: "no trees".into(),
         }),
+        _ => Act::Go,
+    });
+    let running = start(&source, dir.path(), newest_first());
+    assert_model(&running.reaches(source.best()), &source);
+    running.stop();
+}
+
+/// As a node answers what fails inside it.
+fn odd() -> Error {
+    Error::Rpc {
+        method: "getblock".into(),
+        code: -1,
+        message: "odd".into(),
+    }
+}
+
+/// The newest come, however the first answers about tree sizes are, with nothing else to be had.
+fn the_newest_come_after(troubles: usize, trouble: fn() -> Error) {
+    let source = Scripted::new(96, BLOCKS);
+    let dir = tempfile::tempdir().unwrap();
+    let mut asked = 0;
+    source.script(move |call| match call {
+        Call::Lend(height) if height.get() < NEWEST.0 => Act::Fail(refused()),
+        Call::TreeSizes => {
+            asked += 1;
+            match asked <= troubles {
+                true => Act::Fail(trouble()),
+                false => Act::Go,
+            }
+        }
+        _ => Act::Go,
+    });
+    let settings = Settings {
+        newest_first_rest: Duration::from_millis(5),
+        ..newest_first()
+    };
+    let running = start(&source, dir.path(), settings);
+    assert_islands_hold(&has_the_newest(&running), &source.model());
+    source.heal();
+    assert_model(&running.reaches(source.best()), &source);
+    running.stop();
+}
+
+/// It ended the head start of the whole process.
+#[test]
+fn one_odd_answer_about_tree_sizes_is_no_more_than_one() {
+    the_newest_come_after(1, odd);
+}
+
+#[test]
+fn the_newest_are_tried_for_again_after_a_rest() {
+    the_newest_come_after(7, odd);
+    the_newest_come_after(30, refused);
+}
+
+/// A source that reads blocks from a disk has them while the node, which tells the tree sizes, is away.
+#[test]
+fn a_node_that_is_away_for_tree_sizes_does_not_keep_the_gap_open() {
+    let source = Scripted::new(97, BLOCKS);
+    let dir = tempfile::tempdir().unwrap();
+    source.script(|call| match call {
+        Call::TreeSizes => Act::Fail(refused()),
         _ => Act::Go,
     });
     let running = start(&source, dir.path(), newest_first());
