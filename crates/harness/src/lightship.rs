@@ -24,6 +24,8 @@ const END_PATIENCE: Duration = Duration::from_secs(1_800);
 const METRICS_TIMEOUT: Duration = Duration::from_secs(10);
 /// Twice what the program allows itself after SIGTERM.
 const STOP_PATIENCE: Duration = Duration::from_secs(20);
+/// For cargo to build the program from nothing, on a machine that has much else to do.
+const BUILD_PATIENCE: Duration = Duration::from_secs(3_600);
 
 /// The program: `$LIGHTSHIP_BIN`, or what `cargo build` makes of the source beside this crate (once a process).
 ///
@@ -57,13 +59,18 @@ fn build() -> Result<PathBuf> {
         command.arg("--release");
     }
     let target = profile.parent().context("a target folder")?;
-    let status = command
+    command
         .arg("--target-dir")
         .arg(target)
-        .current_dir(env!("CARGO_MANIFEST_DIR"))
-        .status()
-        .context("running cargo")?;
-    ensure!(status.success(), "building lightship: {status}");
+        .current_dir(env!("CARGO_MANIFEST_DIR"));
+    let built = output_of(&mut command, BUILD_PATIENCE)
+        .context("building lightship; LIGHTSHIP_BIN names one that is built")?;
+    ensure!(
+        built.status.success(),
+        "building lightship: {}\n{}",
+        built.status,
+        String::from_utf8_lossy(&built.stderr)
+    );
     Ok(profile.join("lightship"))
 }
 

@@ -2,7 +2,12 @@
 //!
 //! In: a folder, and patterns that tell files of one part from those of another. Out: bytes. Which part is which is the plan's to say.
 
-use std::{collections::BTreeMap, fs, os::unix::fs::MetadataExt, path::Path};
+use std::{
+    collections::BTreeMap,
+    fs::{self, Metadata},
+    os::unix::fs::MetadataExt,
+    path::Path,
+};
 
 use anyhow::{Context, Result};
 
@@ -25,11 +30,20 @@ impl IndexBytes {
     ///
     /// When it cannot be read.
     pub fn of(folder: &Path, parts: &BTreeMap<String, Vec<String>>) -> Result<IndexBytes> {
+        IndexBytes::by(folder, parts, taken)
+    }
+
+    /// As [`IndexBytes::of`], where each file counts what `bytes` makes of it.
+    fn by(
+        folder: &Path,
+        parts: &BTreeMap<String, Vec<String>>,
+        bytes: fn(&Metadata) -> u64,
+    ) -> Result<IndexBytes> {
         let mut found = IndexBytes {
             all: 0,
             parts: parts.keys().map(|name| (name.clone(), 0)).collect(),
         };
-        found.add(folder, "", parts)?;
+        found.add(folder, "", parts, bytes)?;
         Ok(found)
     }
 
@@ -38,16 +52,16 @@ impl IndexBytes {
         folder: &Path,
         below: &str,
         parts: &BTreeMap<String, Vec<String>>,
+        bytes_of: fn(&Metadata) -> u64,
     ) -> Result<()> {
         for entry in fs::read_dir(folder).with_context(|| folder.display().to_string())? {
             let entry = entry?;
             let path = format!("{below}{}", entry.file_name().to_string_lossy());
             if entry.file_type()?.is_dir() {
-                self.add(&entry.path(), &format!("{path}/"), parts)?;
+                self.add(&entry.path(), &format!("{path}/"), parts, bytes_of)?;
                 continue;
             }
-            // Sparse files count what they take, not what they claim.
-            let bytes = entry.metadata()?.blocks() * BLOCK_BYTES;
+            let bytes = bytes_of(&entry.metadata()?);
             self.all += bytes;
             let part = parts
                 .iter()
@@ -63,6 +77,11 @@ impl IndexBytes {
     pub fn rest(&self) -> u64 {
         self.all - self.parts.values().sum::<u64>()
     }
+}
+
+/// What a file takes: a sparse one less than it claims, as one does that the file system compresses.
+fn taken(file: &Metadata) -> u64 {
+    file.blocks() * BLOCK_BYTES
 }
 
 /// Whether a path is one that a pattern means: `*` stands for any letters but `/`.
@@ -81,7 +100,12 @@ fn fits(path: &str, pattern: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::{process::Command, time::Duration};
+
+    use anyhow::ensure;
+
     use super::*;
+    use crate::process::{output_of, wait_for};
 
     #[test]
     fn a_star_stands_for_letters_of_one_name() {
@@ -109,8 +133,8 @@ mod tests {
     fn each_file_counts_once_and_what_no_part_names_is_the_rest() {
         let folder = tempfile::tempdir().unwrap();
         fs::create_dir(folder.path().join("trees")).unwrap();
-        for name in ["blocks", "companion", "trees/1"] {
-            fs::write(folder.path().join(name), vec![1; 20_000]).unwrap();
+        for (name, bytes) in [("blocks", 1_000), ("companion", 200), ("trees/1", 30)] {
+            fs::write(folder.path().join(name), vec![1; bytes]).unwrap();
         }
         let parts = [
             ("companion", vec!["companion"]),
@@ -126,11 +150,45 @@ mod tests {
                 )
             })
             .collect();
-        let found = IndexBytes::of(folder.path(), &parts).unwrap();
-        let each = found.parts["companion"];
-        assert!(each >= 20_000);
-        assert_eq!(found.parts["trees"], each);
+        // By length, for how much each takes is the file system's to decide.
+        let found = IndexBytes::by(folder.path(), &parts, Metadata::len).unwrap();
+        assert_eq!(found.parts["companion"], 200);
+        assert_eq!(found.parts["trees"], 30);
         assert_eq!(found.parts["none"], 0);
-        assert_eq!((found.all, found.rest()), (3 * each, each));
+        assert_eq!((found.all, found.rest()), (1_230, 1_000));
+    }
+
+    /// Whatever that is: compressed, or not there yet.
+    #[test]
+    fn a_file_counts_what_the_system_says_that_it_takes() {
+        let folder = tempfile::tempdir().unwrap();
+        let (full, sparse) = (folder.path().join("full"), folder.path().join("sparse"));
+        fs::write(&full, vec![1; 3_000_000]).unwrap();
+        let hole = fs::File::create(&sparse).unwrap();
+        hole.set_len(1 << 30).unwrap();
+        for file in [fs::File::open(&full).unwrap(), hole] {
+            file.sync_all().unwrap();
+        }
+        let agrees = || {
+            let found = IndexBytes::of(folder.path(), &BTreeMap::new())?;
+            let mut system = Command::new("du");
+            system.arg("-k").args([&full, &sparse]);
+            let said = output_of(&mut system, Duration::from_secs(10))?.stdout;
+            let kilobytes = String::from_utf8_lossy(&said)
+                .lines()
+                .filter_map(|line| line.split_whitespace().next()?.parse::<u64>().ok())
+                .sum::<u64>();
+            // Each file is rounded up.
+            let rounding = (kilobytes << 10).checked_sub(found.all);
+            ensure!(
+                rounding.is_some_and(|bytes| bytes < 2 << 10),
+                "{} bytes, and du says {kilobytes} KiB",
+                found.all
+            );
+            Ok(found.all)
+        };
+        // The system may be about to write some of it.
+        let all = wait_for("the file system", Duration::from_secs(20), agrees).unwrap();
+        assert!(all < 1 << 29, "{all} bytes, most of which are not there");
     }
 }

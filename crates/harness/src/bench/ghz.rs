@@ -24,6 +24,7 @@ use crate::{
 
 /// Beyond the time it is told: to start, to connect, to end.
 const PATIENCE: Duration = Duration::from_secs(30);
+const REMEDY: &str = "install ghz as bench/README.md says, name it with --program ghz=PATH, or take ghz out of the plan's rpc suite";
 const POLL: Duration = Duration::from_millis(20);
 /// As our own callers allow (`crates/harness/src/bench/ask.rs`).
 const CALL_TIMEOUT: &str = "30s";
@@ -74,11 +75,9 @@ impl Ghz {
     ///
     /// When it is not installed, or cannot be run.
     pub fn find(named: &str, folder: &Path) -> Result<Ghz> {
-        let program = program(named)?;
-        let said = output_of(Command::new(&program).arg("--version"), PATIENCE);
-        let said = said.with_context(|| format!("running {named} --version"))?;
-        let text = [said.stdout, said.stderr].concat();
-        let version = String::from_utf8_lossy(&text).trim().to_owned();
+        let program = program(named).context(REMEDY)?;
+        let version = version(Command::new(&program).arg("--version"), PATIENCE)
+            .with_context(|| format!("{} --version: {REMEDY}", program.display()))?;
         fs::write(folder.join("protocol"), DESCRIPTORS)?;
         Ok(Ghz {
             program,
@@ -137,6 +136,21 @@ impl Ghz {
         let text = fs::read(&out).context("ghz wrote no report")?;
         opinion(&text)
     }
+}
+
+/// What it says of its version, in a line.
+fn version(command: &mut Command, patience: Duration) -> Result<String> {
+    let said = output_of(command, patience)?;
+    let text = [said.stdout, said.stderr].concat();
+    let text = String::from_utf8_lossy(&text);
+    let line = text.lines().map(str::trim).find(|line| !line.is_empty());
+    let line: String = line.unwrap_or_default().chars().take(100).collect();
+    ensure!(
+        said.status.success() && !line.is_empty(),
+        "it ended with {} and said '{line}', which is no version",
+        said.status
+    );
+    Ok(line)
 }
 
 /// What a report says; an error where a call failed.
@@ -257,6 +271,34 @@ mod tests {
         };
         let told = asked("GetTaddressBalance", &list);
         assert_eq!(told, r#"[{"addresses":["a","b"]}]"#);
+    }
+
+    #[test]
+    fn a_ghz_that_hangs_or_is_none_is_told_with_a_remedy() {
+        let told = |script: &str| {
+            let mut command = Command::new("sh");
+            version(command.args(["-c", script]), Duration::from_millis(500))
+        };
+        assert_eq!(told("echo; echo v0.120.0; echo more").unwrap(), "v0.120.0");
+        assert_eq!(told("echo dev >&2").unwrap(), "dev");
+        for odd in ["exec sleep 600", "echo v1; exit 1", "echo", "kill -9 $$"] {
+            assert!(told(odd).is_err(), "{odd}");
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let missing = folder.path().join("ghz");
+        // Ends with a failure, whatever it is told.
+        let other = Path::new("/bin/false");
+        for named in [missing.as_path(), other] {
+            let error = Ghz::find(named.to_str().unwrap(), folder.path())
+                .err()
+                .unwrap();
+            let told = format!("{error:#}");
+            assert!(
+                told.contains("install ghz") && told.contains("--program"),
+                "{told}"
+            );
+            assert!(told.contains(named.to_str().unwrap()), "{told}");
+        }
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! The bench, held to its own rules: right answers give figures, wrong ones give none, in every suite.
 
-use std::{collections::BTreeSet, path::Path, process::Command};
+use std::{collections::BTreeSet, path::Path, process::Command, time::Duration};
 
 use lightship_harness::{
     bench::{
@@ -9,6 +9,7 @@ use lightship_harness::{
         run,
     },
     lightship,
+    process::output_of,
 };
 
 /// All suites on a small chain, in a few seconds.
@@ -112,14 +113,14 @@ fn a_node_that_is_not_there_is_missed_before_anything_is_measured() {
     let real = "[[chains]]\nname = \"real\"\nregtest = true\n[[servers]]";
     let text = plan(false).replace("[[servers]]", real);
     std::fs::write(&file, text).unwrap();
-    let ended = Command::new(env!("CARGO_BIN_EXE_lightship-harness"))
+    let mut bench = Command::new(env!("CARGO_BIN_EXE_lightship-harness"));
+    bench
         .args(["bench", "--plan"])
         .arg(&file)
         .arg("--out")
         .arg(&out)
-        .env("LIGHTSHIP_ZEBRAD", folder.path().join("none"))
-        .output()
-        .unwrap();
+        .env("LIGHTSHIP_ZEBRAD", folder.path().join("none"));
+    let ended = output_of(&mut bench, Duration::from_secs(60)).unwrap();
     let said = String::from_utf8_lossy(&ended.stderr);
     assert!(
         !ended.status.success() && said.contains("LIGHTSHIP_ZEBRAD"),

@@ -4,13 +4,14 @@ use std::{
     collections::BTreeMap,
     fs,
     path::{Path, PathBuf},
-    process::{Command, Stdio},
+    process::Command,
+    time::Duration,
 };
 
 use anyhow::ensure;
 use lightship_harness::{
     lightship::{self, Lightship, Options},
-    process::wait_for,
+    process::{output_of, wait_for},
     recorded,
     zebrad::Zebrad,
 };
@@ -24,6 +25,8 @@ use super::{
 
 /// Blocks on top of the recorded chain: enough that the node's database has written, merged and removed files.
 const MORE_BLOCKS: u32 = 20_000;
+/// To build an index of them.
+const INDEX_PATIENCE: Duration = Duration::from_secs(600);
 
 fn is_at_hand() -> bool {
     if !node_is_at_hand() {
@@ -40,14 +43,13 @@ fn is_at_hand() -> bool {
 
 /// `lightship index` to its end.
 fn index(arguments: &[&str], data: &Path) {
-    let output = Command::new(lightship::binary().unwrap())
+    let mut command = Command::new(lightship::binary().unwrap());
+    command
         .args(["index", "--range-blocks", "64"])
         .args(arguments)
         .arg("--data-dir")
-        .arg(data)
-        .stdin(Stdio::null())
-        .output()
-        .unwrap();
+        .arg(data);
+    let output = output_of(&mut command, INDEX_PATIENCE).unwrap();
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{arguments:?}: {said}");
 }

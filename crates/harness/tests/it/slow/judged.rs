@@ -6,7 +6,7 @@ use lightship_harness::{
     conform,
     forge::{Settings as Forging, command, file::Trees, profile::Profile},
     lightship::{Lightship, Options},
-    process::wait_for,
+    process::{output_of, wait_for},
     stub::Stub,
 };
 use lightship_source::simulated::http::{Running, Settings};
@@ -47,7 +47,8 @@ fn our_server_conforms_on_the_first_blocks_of_mainnet() {
     pack.args(["pack", "--upgrade", "Overwinter=347500"]);
     pack.args(["--upgrade", "Sapling=419200", "--upgrade", "Blossom=653600"]);
     pack.arg("--blocks").arg(&blocks).arg("--out").arg(&chain);
-    assert!(pack.status().unwrap().success());
+    let packed = output_of(&mut pack, PATIENCE).unwrap();
+    assert!(packed.status.success(), "{packed:?}");
     let report = judge(&chain);
     assert_eq!(report.tip, 10);
     assert!(report.cases.len() >= 300, "{report}");
