@@ -51,8 +51,8 @@ pub enum Error {
 ///
 /// The node may be away, also at the start. Nothing it does ends the server.
 ///
-/// All but one of the runtime's threads at most send large answers at any moment; the last is for short calls. A runtime with one thread more than there
-/// are cores lets large answers have the whole machine while no other call needs it.
+/// Connections that go on sending much take turns on all but one of the runtime's threads; the last is for short calls. A runtime with one thread more
+/// than there are cores lets large answers have the whole machine while no other call needs it.
 ///
 /// # Errors
 ///

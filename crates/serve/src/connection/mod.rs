@@ -41,9 +41,11 @@ const MAX_SLICES: usize = 64;
 /// What a connection writes before others get their turn, if some wait.
 const TURN_BYTES: usize = 128 << 10;
 /// What it writes if nobody waits: each turn costs a little, also alone.
-const LONE_TURN_BYTES: usize = 8 << 20;
-/// A connection that wrote no more in its last turn has short answers, and waits for nobody.
+const LONE_TURN_BYTES: usize = 2 << 20;
+/// A turn that wrote no more was a short one.
 const SHORT_BYTES: usize = 16 << 10;
+/// So many short turns on end show a connection that has little to send, and need not wait for turns. One is not enough: a large answer may end in one.
+const SHORT_TURNS: u8 = 2;
 /// How often connection and calls take turns before other connections get theirs.
 const ROUNDS: usize = 8;
 
@@ -255,8 +257,8 @@ pub(crate) struct Driver<C, S> {
     line: Line,
     /// Given to it for when it is polled next.
     turn: Option<Turn>,
-    /// Whether the last turn had much to write: then the next one is waited for.
-    is_long: bool,
+    /// How many short turns away it is from taking the next one without waiting.
+    in_line_for: u8,
 }
 
 /// Wakes from inside a turn make another round, not another turn on maybe another thread.
@@ -296,7 +298,7 @@ impl<C, S> Driver<C, S> {
             wakes: Arc::default(),
             line: turns.line(),
             turn: None,
-            is_long: false,
+            in_line_for: 0,
         }
     }
 
@@ -334,7 +336,7 @@ where
         let wakes = Arc::clone(&this.wakes);
         wakes.outer.register(outer.waker());
         let turn = match this.turn.take() {
-            None if this.is_long => Some(std::task::ready!(this.line.poll_turn(outer))),
+            None if this.in_line_for > 0 => Some(std::task::ready!(this.line.poll_turn(outer))),
             turn => turn,
         };
         wakes.in_turn.store(true, Ordering::SeqCst);
@@ -361,11 +363,16 @@ where
             let all_written = stream.poll_flush(&mut cx).is_ready();
             written += TURN_BYTES - stream.left;
             let turn_is_over = stream.left == 0 && !all_written;
-            if !turn_is_over || written >= LONE_TURN_BYTES || this.line.somebody_waits() {
+            let goes_on = turn.is_some() && written < LONE_TURN_BYTES && this.line.may_go_on();
+            if !turn_is_over || !goes_on {
                 break (all_written, turn_is_over);
             }
         };
-        this.is_long = !all_written || written > SHORT_BYTES;
+        if !all_written || written > SHORT_BYTES {
+            this.in_line_for = SHORT_TURNS;
+        } else if written > 0 && this.running.is_empty() {
+            this.in_line_for = this.in_line_for.saturating_sub(1);
+        }
         wakes.in_turn.store(false, Ordering::SeqCst);
         // Whoever is first in the line has it next, also before this connection.
         drop(turn);
@@ -502,12 +509,59 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_connection_alone_goes_on_for_a_while() {
+    async fn a_connection_alone_goes_on_for_a_while_if_a_thread_is_left() {
+        for (threads, least) in [(1, 1), (2, LONE_TURN_BYTES)] {
+            let turns = Turns::among(threads);
+            let (mut lone, taken) = sender(2 * LONE_TURN_BYTES, &turns);
+            // Not in its first turn, which it takes without asking.
+            assert!(futures_util::poll!(&mut lone).is_pending());
+            let first = taken.taken();
+            assert!((1..=TURN_BYTES + GATHER_BYTES).contains(&first), "{first}");
+            assert!(futures_util::poll!(&mut lone).is_pending());
+            let second = taken.taken() - first;
+            let most = least + TURN_BYTES + GATHER_BYTES;
+            assert!((least..=most).contains(&second), "{second}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_large_answer_that_ends_in_a_short_turn_keeps_its_connection_in_line() {
         let turns = Turns::among(2);
-        let (mut lone, taken) = sender(2 * LONE_TURN_BYTES, &turns);
-        assert!(futures_util::poll!(&mut lone).is_pending());
-        let most = LONE_TURN_BYTES + TURN_BYTES + GATHER_BYTES;
-        assert!((LONE_TURN_BYTES..=most).contains(&taken.taken()));
+        let memory = crate::memory::Memory::new(1_000);
+        let calls = Calls::new(Patrol::new(std::time::Duration::from_secs(60), memory));
+        let sink = Sink::default();
+        let mut stream = Gathering::new(sink.clone(), calls.lent());
+        let handle = stream.handle();
+        let connection = async move {
+            for bytes in [TURN_BYTES, 0, 1_000, 2_000, 3_000] {
+                stream.write_all(&vec![7; bytes]).await.unwrap();
+                let mut asked = false;
+                std::future::poll_fn(|_| {
+                    if std::mem::replace(&mut asked, true) {
+                        Poll::Ready(())
+                    } else {
+                        Poll::Pending
+                    }
+                })
+                .await;
+            }
+        };
+        let mut driver = Driver::new(connection, handle, calls, &turns);
+        let mut held = turns.line();
+        let (mut all, mut in_line) = (Vec::new(), Vec::new());
+        for _ in 0..5 {
+            let turn = std::future::poll_fn(|cx| held.poll_turn(cx)).await;
+            let before = sink.taken();
+            assert!(futures_util::poll!(&mut driver).is_pending());
+            in_line.push(sink.taken() == before && !all.is_empty());
+            drop(turn);
+            if sink.taken() == before {
+                assert!(futures_util::poll!(&mut driver).is_pending());
+            }
+            all.push(sink.taken() - before);
+        }
+        assert_eq!(all, [TURN_BYTES, 0, 1_000, 2_000, 3_000]);
+        assert_eq!(in_line, [false, true, true, true, false]);
     }
 
     #[tokio::test]

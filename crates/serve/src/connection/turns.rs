@@ -2,8 +2,8 @@
 //!
 //! A thread that writes large answers for one connection after the other comes to a short question only when it has been round all of them, and
 //! a crowd of fast clients makes that long. So only so many connections write much at a time that one of the runtime's threads stays free; the
-//! others stand in line, first come first served. Whoever has little to send waits for nobody: there is a thread for it, and the system shares the
-//! cores out between the threads.
+//! others stand in line. Whoever had little to send last does not stand there: there is a thread for it, and the system shares the cores out between
+//! the threads. The first turn after that is taken without asking, and is a short one.
 
 use std::{
     sync::{
@@ -21,6 +21,8 @@ use tokio_util::sync::PollSemaphore;
 pub(crate) struct Turns {
     free: Arc<Semaphore>,
     waiting: Arc<AtomicUsize>,
+    /// Whether a thread is left beside those that have turns.
+    has_spare: bool,
 }
 
 impl Turns {
@@ -30,6 +32,7 @@ impl Turns {
         Turns {
             free: Arc::new(Semaphore::new(turns)),
             waiting: Arc::default(),
+            has_spare: threads > turns,
         }
     }
 
@@ -39,6 +42,7 @@ impl Turns {
             free: PollSemaphore::new(Arc::clone(&self.free)),
             waiting: Arc::clone(&self.waiting),
             is_waiting: false,
+            has_spare: self.has_spare,
         }
     }
 }
@@ -49,6 +53,7 @@ pub(crate) struct Line {
     waiting: Arc<AtomicUsize>,
     /// Whether this one is counted in `waiting`.
     is_waiting: bool,
+    has_spare: bool,
 }
 
 /// A turn, until dropped.
@@ -66,9 +71,9 @@ impl Line {
         Poll::Ready(Turn { _permit })
     }
 
-    /// Whether any connection waits for its turn.
-    pub(crate) fn somebody_waits(&self) -> bool {
-        self.waiting.load(Ordering::Relaxed) > 0
+    /// Whether a turn may go on past its end: no connection waits for one, and there is a thread for short calls.
+    pub(crate) fn may_go_on(&self) -> bool {
+        self.has_spare && self.waiting.load(Ordering::Relaxed) == 0
     }
 
     fn note(&mut self, is_waiting: bool) {
@@ -96,7 +101,9 @@ mod tests {
     #[test]
     fn one_thread_stays_free_where_there_are_two() {
         for (threads, turns) in [(0, 1), (1, 1), (2, 1), (3, 2), (65, 64)] {
-            assert_eq!(Turns::among(threads).free.available_permits(), turns);
+            let made = Turns::among(threads);
+            assert_eq!(made.free.available_permits(), turns);
+            assert_eq!(made.line().may_go_on(), threads > 1);
         }
     }
 
@@ -108,10 +115,10 @@ mod tests {
         let Poll::Ready(turn) = first.poll_turn(&mut cx) else {
             panic!("nobody has a turn");
         };
-        assert!(!first.somebody_waits());
+        assert!(first.may_go_on());
         assert!(second.poll_turn(&mut cx).is_pending());
         assert!(third.poll_turn(&mut cx).is_pending());
-        assert!(first.somebody_waits());
+        assert!(!first.may_go_on());
         drop(turn);
         assert!(first.poll_turn(&mut cx).is_pending(), "two were before it");
         assert!(third.poll_turn(&mut cx).is_pending());
@@ -119,6 +126,6 @@ mod tests {
         // Who leaves is waited for by nobody.
         drop(third);
         assert!(first.poll_turn(&mut cx).is_ready());
-        assert!(!first.somebody_waits());
+        assert!(first.may_go_on());
     }
 }
