@@ -459,18 +459,36 @@ mod tests {
         }
     }
 
-    /// A connection that has `bytes` to send, and where they go.
-    fn sender(bytes: usize, turns: &Turns) -> (Driver<impl Future<Output = ()>, Sink>, Sink) {
+    /// Ends when it is polled the second time, for which it asks nobody.
+    async fn until_polled_again() {
+        let mut was_polled = false;
+        std::future::poll_fn(|_| match std::mem::replace(&mut was_polled, true) {
+            true => Poll::Ready(()),
+            false => Poll::Pending,
+        })
+        .await;
+    }
+
+    /// A connection that has `answers` of so many bytes to send, each when it is polled after the one before; and where they go.
+    fn sender<'a>(
+        answers: &'a [usize],
+        turns: &Turns,
+    ) -> (Driver<impl Future<Output = ()> + 'a, Sink>, Sink) {
         let memory = crate::memory::Memory::new(1_000);
         let calls = Calls::new(Patrol::new(std::time::Duration::from_secs(60), memory));
         let sink = Sink::default();
         let mut stream = Gathering::new(sink.clone(), calls.lent());
         let handle = stream.handle();
         let connection = async move {
-            for _ in 0..bytes / 1_000 {
-                stream.write_all(&[7; 1_000]).await.unwrap();
+            for (place, bytes) in answers.iter().enumerate() {
+                if place > 0 {
+                    until_polled_again().await;
+                }
+                for _ in 0..bytes / 1_000 {
+                    stream.write_all(&[7; 1_000]).await.unwrap();
+                }
+                stream.write_all(&vec![7; bytes % 1_000]).await.unwrap();
             }
-            stream.write_all(&vec![7; bytes % 1_000]).await.unwrap();
         };
         (Driver::new(connection, handle, calls, turns), sink)
     }
@@ -479,8 +497,8 @@ mod tests {
     async fn connections_take_turns_however_fast_their_clients_are() {
         const BYTES: usize = 40 * TURN_BYTES;
         let turns = Turns::among(2);
-        let (mut one, one_took) = sender(BYTES, &turns);
-        let (mut other, other_took) = sender(BYTES, &turns);
+        let (mut one, one_took) = sender(&[BYTES], &turns);
+        let (mut other, other_took) = sender(&[BYTES], &turns);
         // Somebody else has the only turn, and both must wait after their first.
         let mut held = turns.line();
         let turn = std::future::poll_fn(|cx| held.poll_turn(cx)).await;
@@ -512,7 +530,7 @@ mod tests {
     async fn a_connection_alone_goes_on_for_a_while_if_a_thread_is_left() {
         for (threads, least) in [(1, 1), (2, LONE_TURN_BYTES)] {
             let turns = Turns::among(threads);
-            let (mut lone, taken) = sender(2 * LONE_TURN_BYTES, &turns);
+            let (mut lone, taken) = sender(&[2 * LONE_TURN_BYTES], &turns);
             // Not in its first turn, which it takes without asking.
             assert!(futures_util::poll!(&mut lone).is_pending());
             let first = taken.taken();
@@ -526,70 +544,34 @@ mod tests {
 
     #[tokio::test]
     async fn a_large_answer_that_ends_in_a_short_turn_keeps_its_connection_in_line() {
+        const ANSWERS: [usize; 6] = [TURN_BYTES, 0, 1_000, 2_000, 3_000, 0];
         let turns = Turns::among(2);
-        let memory = crate::memory::Memory::new(1_000);
-        let calls = Calls::new(Patrol::new(std::time::Duration::from_secs(60), memory));
-        let sink = Sink::default();
-        let mut stream = Gathering::new(sink.clone(), calls.lent());
-        let handle = stream.handle();
-        let connection = async move {
-            for bytes in [TURN_BYTES, 0, 1_000, 2_000, 3_000] {
-                stream.write_all(&vec![7; bytes]).await.unwrap();
-                let mut asked = false;
-                std::future::poll_fn(|_| {
-                    if std::mem::replace(&mut asked, true) {
-                        Poll::Ready(())
-                    } else {
-                        Poll::Pending
-                    }
-                })
-                .await;
-            }
-        };
-        let mut driver = Driver::new(connection, handle, calls, &turns);
+        let (mut driver, sink) = sender(&ANSWERS, &turns);
         let mut held = turns.line();
-        let (mut all, mut in_line) = (Vec::new(), Vec::new());
-        for _ in 0..5 {
+        let mut in_line = Vec::new();
+        let mut taken = 0;
+        for bytes in &ANSWERS[..5] {
             let turn = std::future::poll_fn(|cx| held.poll_turn(cx)).await;
-            let before = sink.taken();
             assert!(futures_util::poll!(&mut driver).is_pending());
-            in_line.push(sink.taken() == before && !all.is_empty());
+            let wrote = sink.taken() > taken;
             drop(turn);
-            if sink.taken() == before {
+            if !wrote {
                 assert!(futures_util::poll!(&mut driver).is_pending());
             }
-            all.push(sink.taken() - before);
+            taken += bytes;
+            assert_eq!(sink.taken(), taken);
+            in_line.push(!wrote);
         }
-        assert_eq!(all, [TURN_BYTES, 0, 1_000, 2_000, 3_000]);
         assert_eq!(in_line, [false, true, true, true, false]);
     }
 
     #[tokio::test]
     async fn who_has_little_to_send_waits_for_nobody() {
+        const ANSWERS: [usize; 101] = [SHORT_BYTES; 101];
         let turns = Turns::among(2);
         let mut held = turns.line();
         let _turn = std::future::poll_fn(|cx| held.poll_turn(cx)).await;
-        let memory = crate::memory::Memory::new(1_000);
-        let calls = Calls::new(Patrol::new(std::time::Duration::from_secs(60), memory));
-        let sink = Sink::default();
-        let mut stream = Gathering::new(sink.clone(), calls.lent());
-        let handle = stream.handle();
-        // An answer in each poll.
-        let connection = async move {
-            for _ in 0..100 {
-                stream.write_all(&[7; SHORT_BYTES]).await.unwrap();
-                let mut asked = false;
-                std::future::poll_fn(|_| {
-                    if std::mem::replace(&mut asked, true) {
-                        Poll::Ready(())
-                    } else {
-                        Poll::Pending
-                    }
-                })
-                .await;
-            }
-        };
-        let mut driver = Driver::new(connection, handle, calls, &turns);
+        let (mut driver, sink) = sender(&ANSWERS, &turns);
         for answers in 1..=100 {
             assert!(futures_util::poll!(&mut driver).is_pending());
             assert_eq!(sink.taken(), answers * SHORT_BYTES);
